@@ -1,0 +1,160 @@
+"""Accuracy with the paper's hyper-parameters on the benchmark sets, beside the paper's figures.
+
+    python benchmarks/accuracy.py wine breastw glass           # five random splits each
+    python benchmarks/accuracy.py letter --row-attention low_rank --steps 300
+
+Results go to ``results/accuracy.csv``, one row per split; splits that are already there are not run again. The split
+is the paper's: a random half of the normal rows trains, the other half and all anomalies are scored, and as many
+rows are flagged as there are anomalies. Without a list of sets only the table is printed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import dataclasses
+import os
+import time
+import warnings
+from pathlib import Path
+
+import numpy as np
+import torch
+from sklearn.metrics import roc_auc_score
+
+from nptad.errors import TableWarning
+from nptad.files import replacing
+from nptad.masks import mask_bank
+from nptad.model import NPT
+from nptad.rng import MemberRandom, spawn_seeds
+from nptad.score import prepare_member, score_rows
+from nptad.settings import Settings
+from nptad.table import encode, learn_schema
+from nptad.train import train
+
+ROOT = Path(__file__).parents[1]
+SHARED = ROOT.parent / "shared"
+DATA = Path(os.environ.get("NPTAD_DATA", SHARED / "data"))
+RESULTS = ROOT / "results" / "accuracy.csv"
+MAX_AGGREGATION = {"arrhythmia", "cardio", "glass", "ionosphere", "optdigits", "wine"}  # design.md, section 3
+FIELDS = ["dataset", "split", "f1", "auroc", "row_attention", "attention_dropout", "steps", "train_seconds", "score_seconds"]
+
+
+def paper_settings(dataset: str) -> Settings:
+    """The paper's hyper-parameters of a data set (its table 5)."""
+    with (SHARED / "paper" / "hyperparameters.csv").open() as file:
+        row = next(row for row in csv.DictReader(file) if row["dataset"] == dataset)
+    return Settings(
+        n_steps=int(row["epochs"]),
+        batch_size=None if row["batch_size"] == "-1" else int(row["batch_size"]),
+        learning_rate=float(row["lr"]),
+        mask_rate=float(row["p_mask"]),
+        embedding_dim=int(row["e"]),
+        mask_sizes=(1, 4) if dataset == "lympho" else tuple(range(1, int(row["r"]) + 1)),
+        aggregation="max" if dataset in MAX_AGGREGATION else "mean",
+    )
+
+
+def run_split(dataset: str, split: int, settings: Settings) -> dict[str, object]:
+    """Train and score one random split."""
+    with np.load(DATA / f"{dataset}.npz", allow_pickle=False) as file:
+        table, y, categorical = file["X"].astype(np.float64), file["y"], file["categorical"].tolist()
+    normal = np.random.default_rng(split).permutation(np.flatnonzero(y == 0))
+    half = len(normal) // 2
+    train_rows, test_rows = normal[:half], np.concatenate([normal[half:], np.flatnonzero(y == 1)])
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", TableWarning)
+        schema = learn_schema(table[train_rows], categorical or None)
+    x_train, x_test = (torch.from_numpy(encode(schema, table[rows])) for rows in (train_rows, test_rows))
+    started = time.perf_counter()
+    model = NPT(schema.layout, settings, MemberRandom(spawn_seeds(split, 1)))
+    train(model, x_train.unsqueeze(0))
+    trained = time.perf_counter()
+    masks = mask_bank(x_train.shape[1], settings.mask_sizes, settings.max_masks, seed=split)
+    scores = score_rows(prepare_member(model, x_train, half), x_test, masks, settings.aggregation)
+    scored = time.perf_counter()
+
+    truth = y[test_rows] == 1
+    flagged = np.argsort(-scores, kind="stable")[: truth.sum()]
+    return {
+        "dataset": dataset,
+        "split": split,
+        "f1": round(100 * float(truth[flagged].mean()), 2),
+        "auroc": round(100 * float(roc_auc_score(truth, scores)), 2),
+        "row_attention": settings.row_attention,
+        "attention_dropout": settings.attention_dropout,
+        "steps": settings.n_steps,
+        "train_seconds": round(trained - started, 1),
+        "score_seconds": round(scored - trained, 1),
+    }
+
+
+def read_results() -> list[dict[str, str]]:
+    """The rows of the result file so far."""
+    if not RESULTS.exists():
+        return []
+    with RESULTS.open() as file:
+        return list(csv.DictReader(file))
+
+
+def add_result(row: dict[str, object]) -> None:
+    """Append one row by rewriting the file as a whole."""
+    rows = [*read_results(), row]
+    with replacing(RESULTS) as temporary, temporary.open("w", newline="") as file:
+        writer = csv.DictWriter(file, FIELDS, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+def print_table() -> None:
+    """Mean and standard deviation over splits, the paper's figure beside them."""
+    with (SHARED / "paper" / "f1.csv").open() as file:
+        paper = {row["dataset"]: row for row in csv.DictReader(file)}
+    rows = read_results()
+    groups = dict.fromkeys((r["dataset"], r["row_attention"], r["attention_dropout"], r["steps"]) for r in rows)
+    print("| data set | row attention | attention dropout | steps | splits | F1 | AUROC | paper F1 |")
+    print("|---|---|---|---|---|---|---|---|")
+    for group in groups:
+        mine = [r for r in rows if (r["dataset"], r["row_attention"], r["attention_dropout"], r["steps"]) == group]
+        f1, auroc = (np.array([float(r[metric]) for r in mine]) for metric in ("f1", "auroc"))
+        published = paper[group[0]]
+        print(
+            f"| {' | '.join(group)} | {len(mine)} | {f1.mean():.1f} ± {f1.std():.1f} | {auroc.mean():.1f} "
+            f"| {published['npt_ad']} ± {published['npt_ad_std']} |"
+        )
+
+
+def main() -> None:
+    """Run what is missing, print the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("datasets", nargs="*")
+    parser.add_argument("--splits", type=int, default=5)
+    parser.add_argument("--steps", type=int)
+    parser.add_argument("--row-attention", choices=("full", "low_rank", "none"))
+    parser.add_argument("--attention-dropout", type=float)
+    parser.add_argument("--threads", type=int, default=1)
+    arguments = parser.parse_args()
+    torch.set_num_threads(arguments.threads)
+    asked = {
+        "n_steps": arguments.steps,
+        "row_attention": arguments.row_attention,
+        "attention_dropout": arguments.attention_dropout,
+    }
+    for dataset in arguments.datasets:
+        settings = dataclasses.replace(paper_settings(dataset), **{k: v for k, v in asked.items() if v is not None})
+        key = (dataset, settings.row_attention, str(settings.attention_dropout), str(settings.n_steps))
+        done = {
+            int(r["split"])
+            for r in read_results()
+            if (r["dataset"], r["row_attention"], r["attention_dropout"], r["steps"]) == key
+        }
+        for split in sorted(set(range(arguments.splits)) - done):
+            row = run_split(dataset, split, settings)
+            add_result(row)
+            print(row, flush=True)
+    print_table()
+
+
+if __name__ == "__main__":
+    main()

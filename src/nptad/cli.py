@@ -1,0 +1,38 @@
+"""The command line: parses, calls, prints."""
+
+from __future__ import annotations
+
+import sys
+
+from cyclopts import App
+
+from nptad.errors import NPTADError
+
+app = App(name="nptad", help="Find the anomalous rows of a table and say why.")
+
+
+@app.command
+def demo(*, seed: int = 0) -> None:
+    """Find ten unusual wines among normal ones, in under a minute.
+
+    Parameters
+    ----------
+    seed : int
+        Seed of the split and the model.
+    """
+    from nptad.demo import run_demo
+
+    run_demo(seed)
+
+
+def main() -> None:
+    """Run the command line; an expected error is one line on standard error and exit code 1."""
+    try:
+        app()
+    except NPTADError as error:
+        print(f"nptad: {error}", file=sys.stderr)
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,302 @@
+"""The scikit-learn estimator."""
+
+from __future__ import annotations
+
+import dataclasses
+import warnings
+from collections.abc import Sequence
+from numbers import Real
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from sklearn.base import BaseEstimator, OutlierMixin
+from sklearn.utils.validation import check_is_fitted
+
+from nptad.ensemble import Ensemble, fit_ensemble
+from nptad.errors import InputError, TableWarning
+from nptad.explain import CellReason, explain_rows
+from nptad.progress import progress_bar
+from nptad.rng import spawn_seeds
+from nptad.settings import Settings, default_members, default_settings
+from nptad.table import Schema, encode, learn_schema
+from nptad.train import History
+
+AUTO_QUANTILE = 0.99
+"""``contamination="auto"`` flags what exceeds this quantile of the training rows' own scores."""
+
+_AUTO_ROWS = 2000
+"""Training rows scored for that quantile; a random subset when there are more."""
+
+_ENCODE_ROWS = 2**16
+"""Rows encoded at a time while scoring, so that memory does not grow with the table."""
+
+
+class NPTAD(OutlierMixin, BaseEstimator):
+    """Anomaly detection on tables with a Non-Parametric Transformer.
+
+    The model learns to reconstruct hidden cells of the training rows from the other cells of the row and from the
+    other rows. A row whose cells it cannot reconstruct is an anomaly. Numbers, truth values, text categories, times
+    and missing cells are understood as they are.
+
+    Every parameter left at None is set by one rule from the size of the training table
+    (:func:`nptad.default_settings`).
+
+    Parameters
+    ----------
+    n_members : int, optional
+        Models in the ensemble. Each leaves out its own fold of the training rows, which gives every training row an
+        honest score. With 1, a training row is scored with its own context entry left out, but the weights have seen
+        it, which flatters it.
+    embedding_dim : int, optional
+        Numbers per cell.
+    n_steps : int, optional
+        Training steps.
+    batch_size : int, optional
+        Rows per training step.
+    learning_rate : float, optional
+        Peak learning rate.
+    mask_rate : float, optional
+        Probability that a cell is hidden in a training step.
+    max_masked : int, optional
+        Largest number of cells hidden at once when scoring (r in the paper).
+    contamination : "auto" or float, default "auto"
+        Where :meth:`predict` draws the line. "auto": the training rows are normal; flag what exceeds the 99th
+        percentile of their own honest scores. A number in (0, 0.5]: flag that share of the training rows.
+    categorical_features : sequence of column names or positions, optional
+        Number columns that are categories. By default those with at most two different values.
+    time_limit : float, optional
+        Seconds of training at most. A run that the limit ends depends on the speed of the machine.
+    device : str, default "auto"
+        A torch device; "auto" takes a CUDA device if there is one.
+    random_state : int, RandomState or Generator, optional
+        The only source of randomness: the same seed on the same machine gives the same scores, bit for bit.
+    verbose : bool, default False
+        Show progress bars.
+    settings : Settings, optional
+        All hyper-parameters at once, for instance those of the paper; the parameters above override it.
+
+    Attributes
+    ----------
+    schema_ : Schema
+        What was learnt about the columns.
+    settings_ : Settings
+        The hyper-parameters used.
+    ensemble_ : Ensemble
+        The trained members.
+    history_ : list of dict
+        Step, loss, learning rate and seconds of every training step.
+    offset_ : float
+        Threshold on :meth:`score_samples`.
+    training_scores_ : ndarray
+        :meth:`score_samples` of the training rows that set the threshold.
+    n_features_in_ : int
+        Columns of the training table.
+    feature_names_in_ : ndarray
+        Their names, if they have names.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> x = np.random.default_rng(0).normal(size=(60, 1))
+    >>> table = np.hstack([x, 2 * x, -x])
+    >>> detector = NPTAD(n_members=2, n_steps=60, random_state=0).fit(table)
+    >>> detector.predict([[1.0, 2.0, -1.0], [1.0, -8.0, 5.0]]).tolist()
+    [1, -1]
+    """
+
+    schema_: Schema
+    settings_: Settings
+    ensemble_: Ensemble
+    history_: History
+    offset_: float
+    training_scores_: np.ndarray
+    n_features_in_: int
+    feature_names_in_: np.ndarray
+
+    def __init__(
+        self,
+        n_members: int | None = None,
+        *,
+        embedding_dim: int | None = None,
+        n_steps: int | None = None,
+        batch_size: int | None = None,
+        learning_rate: float | None = None,
+        mask_rate: float | None = None,
+        max_masked: int | None = None,
+        contamination: float | Literal["auto"] = "auto",
+        categorical_features: Sequence[str | int] | None = None,
+        time_limit: float | None = None,
+        device: str = "auto",
+        random_state: int | np.random.RandomState | np.random.Generator | None = None,
+        verbose: bool = False,
+        settings: Settings | None = None,
+    ) -> None:
+        self.n_members = n_members
+        self.embedding_dim = embedding_dim
+        self.n_steps = n_steps
+        self.batch_size = batch_size
+        self.learning_rate = learning_rate
+        self.mask_rate = mask_rate
+        self.max_masked = max_masked
+        self.contamination = contamination
+        self.categorical_features = categorical_features
+        self.time_limit = time_limit
+        self.device = device
+        self.random_state = random_state
+        self.verbose = verbose
+        self.settings = settings
+
+    def fit(self, X: Any, y: Any = None, *, checkpoint: str | Path | None = None) -> NPTAD:
+        """Learn what normal rows look like.
+
+        Parameters
+        ----------
+        X : DataFrame, pyarrow.Table or 2-D array
+            The training rows. They need not be clean, but anomalies among them teach the model to expect anomalies.
+        y : ignored
+            For scikit-learn's sake.
+        checkpoint : path, optional
+            File that training writes now and then. If it exists, training goes on from there and ends with the same
+            weights as if it had never stopped; it is removed at the end.
+
+        Returns
+        -------
+        NPTAD
+            The fitted detector.
+        """
+        contamination = _check_contamination(self.contamination)
+        _check_time_limit(self.time_limit)
+        schema = learn_schema(X, self.categorical_features)
+        x = encode(schema, X)
+        settings = self._resolve_settings(len(x), schema.layout.n_features)
+        n_members = self._resolve_members(len(x))
+        seeds = spawn_seeds(self.random_state, 3 + n_members)
+        with progress_bar("Training", settings.n_steps, self.verbose) as advance:
+            self.ensemble_, self.history_ = fit_ensemble(
+                x,
+                schema.layout,
+                settings,
+                seeds[1:],
+                device=_resolve_device(self.device),
+                time_limit=self.time_limit,
+                checkpoint=checkpoint,
+                report=lambda entry: advance(1, f"loss {entry['loss']:.3f}"),
+            )
+        self.schema_, self.settings_ = schema, settings
+        self.n_features_in_ = len(schema.columns)
+        if schema.named:
+            self.feature_names_in_ = np.array([c.name for c in schema.columns], dtype=object)
+        elif hasattr(self, "feature_names_in_"):
+            del self.feature_names_in_
+
+        chosen = np.arange(len(x))
+        if contamination == "auto" and len(x) > _AUTO_ROWS:
+            chosen = np.sort(np.random.default_rng(seeds[0]).choice(len(x), _AUTO_ROWS, replace=False))
+        share = 1 - AUTO_QUANTILE if contamination == "auto" else float(contamination)
+        self.training_scores_ = -self._anomaly_scores(x[chosen], "Calibrating")
+        self.offset_ = float(np.quantile(self.training_scores_, share))
+        return self
+
+    def score_samples(self, X: Any) -> np.ndarray:
+        """Score rows, higher = more normal: minus the mean reconstruction loss over all masks and members.
+
+        Rows that were in the training table are recognised and judged only by members that never saw them.
+        """
+        check_is_fitted(self)
+        scores = [np.empty(0)]
+        for block in _row_blocks(X):
+            scores.append(-self._anomaly_scores(encode(self.schema_, block), "Scoring"))
+        return np.concatenate(scores)
+
+    def decision_function(self, X: Any) -> np.ndarray:
+        """Score rows relative to the threshold: negative = anomaly."""
+        return self.score_samples(X) - self.offset_
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Label rows: -1 = anomaly, +1 = normal."""
+        return np.where(self.decision_function(X) < 0, -1, 1)
+
+    def fit_predict(self, X: Any, y: Any = None) -> np.ndarray:
+        """Fit, then label the training rows themselves by their honest scores."""
+        self.fit(X)
+        if len(self.training_scores_) == self.schema_.n_rows:
+            return np.where(self.training_scores_ - self.offset_ < 0, -1, 1)
+        return self.predict(X)
+
+    def explain(self, X: Any) -> list[list[CellReason]]:
+        """For each row its cells, the most suspicious first: seen value, expected value, share in the score."""
+        check_is_fitted(self)
+        return explain_rows(self.ensemble_, self.schema_, encode(self.schema_, X))
+
+    def save(self, directory: str | Path) -> None:
+        """Write the fitted detector to a directory that :func:`nptad.load` reads; nothing in it can execute."""
+        from nptad.persist import save
+
+        check_is_fitted(self)
+        save(self, directory)
+
+    def _anomaly_scores(self, x: np.ndarray, description: str) -> np.ndarray:
+        empty = int(np.isnan(x).all(axis=1).sum())
+        if empty:
+            warnings.warn(f"{empty} row(s) have no value in any known column and get the score 0.", TableWarning, stacklevel=3)
+        with progress_bar(description, len(x) * self.ensemble_.n_members, self.verbose) as advance:
+            return self.ensemble_.scores(x, advance)
+
+    def _resolve_settings(self, n_rows: int, n_features: int) -> Settings:
+        settings = self.settings if self.settings is not None else default_settings(n_rows, n_features)
+        if not isinstance(settings, Settings):
+            raise InputError(f"settings must be nptad.Settings or None, got {type(settings).__name__}.")
+        names = ("embedding_dim", "n_steps", "batch_size", "learning_rate", "mask_rate")
+        changes: dict[str, Any] = {name: getattr(self, name) for name in names if getattr(self, name) is not None}
+        if self.max_masked is not None:
+            if not isinstance(self.max_masked, int | np.integer) or self.max_masked < 1:
+                raise InputError(f"max_masked must be a whole number of at least 1, got {self.max_masked!r}.")
+            changes["mask_sizes"] = tuple(range(1, int(self.max_masked) + 1))
+        return dataclasses.replace(settings, **changes)
+
+    def _resolve_members(self, n_rows: int) -> int:
+        if self.n_members is None:
+            return default_members(n_rows)
+        if not isinstance(self.n_members, int | np.integer) or not 1 <= self.n_members <= n_rows:
+            raise InputError(f"n_members must be a whole number from 1 to the number of rows ({n_rows}), got {self.n_members!r}.")
+        return int(self.n_members)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        return tags
+
+
+def _row_blocks(table: Any) -> Any:
+    """Slices of a large table, so that only a part of it is encoded at a time."""
+    n_rows = table.shape[0] if hasattr(table, "shape") and len(table.shape) == 2 else 0
+    if n_rows <= _ENCODE_ROWS:
+        return [table]
+    take = table.iloc if hasattr(table, "iloc") else table
+    if hasattr(table, "slice"):
+        return (table.slice(start, _ENCODE_ROWS) for start in range(0, n_rows, _ENCODE_ROWS))
+    return (take[start : start + _ENCODE_ROWS] for start in range(0, n_rows, _ENCODE_ROWS))
+
+
+def _check_contamination(value: Any) -> float | str:
+    if value == "auto" or (isinstance(value, Real) and not isinstance(value, bool) and 0 < value <= 0.5):
+        return value  # type: ignore[return-value]
+    raise InputError(f"contamination must be 'auto' or a number above 0 and up to 0.5, got {value!r}.")
+
+
+def _check_time_limit(value: Any) -> None:
+    if value is not None and not (isinstance(value, Real) and value > 0):
+        raise InputError(f"time_limit must be None or a number of seconds above 0, got {value!r}.")
+
+
+def _resolve_device(name: str) -> torch.device:
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        device = torch.device(name)
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError, TypeError) as error:
+        raise InputError(f"device {name!r} cannot be used here ({str(error).splitlines()[0]}); use 'auto' or 'cpu'.") from error
+    return device

@@ -1,0 +1,186 @@
+"""Members are folds: each member leaves out a part of the training rows, so every row has honest scores.
+
+A row that was in the training table is recognised by its encoded cells and judged only by members that never saw
+it, in training or as context. With a single member there is none such: its entry in the context is left out, but the
+weights have still seen it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from hashlib import blake2b
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from nptad.loss import CellLayout
+from nptad.masks import mask_bank
+from nptad.model import NPT
+from nptad.rng import MemberRandom
+from nptad.score import Member, prepare_member, score_rows
+from nptad.settings import Settings
+from nptad.train import History, train
+
+
+def left_out_rows(n_rows: int, n_members: int, seed: int) -> np.ndarray:
+    """Which training rows each member leaves out, (K, n); equally many each, every row at least once.
+
+    A single member leaves out none.
+
+    Examples
+    --------
+    >>> left_out_rows(7, 3, seed=0).sum(axis=1).tolist()
+    [3, 3, 3]
+    """
+    left_out = np.zeros((n_members, n_rows), dtype=bool)
+    if n_members > 1:
+        fold = -(-n_rows // n_members)
+        order = np.random.default_rng(seed).permutation(n_rows)
+        for k in range(n_members):
+            left_out[k, order[np.arange(k * fold, (k + 1) * fold) % n_rows]] = True
+    return left_out
+
+
+@dataclass(frozen=True)
+class Witnesses:
+    """Who judges each of n rows."""
+
+    weights: np.ndarray
+    """Weight of every member in the row's score, (n, K); each row sums to 1."""
+    own: np.ndarray
+    """Entry of the row in the only member's context, (n,); -1 for none."""
+
+
+@dataclass(frozen=True)
+class Ensemble:
+    """Trained members with what they need to score rows."""
+
+    model: NPT
+    """The stack of K members."""
+    masks: Tensor
+    """The mask bank, (M, D)."""
+    left_out: np.ndarray
+    """Training rows that each member never saw, (K, n)."""
+    row_keys: np.ndarray
+    """Key of every training row, (n,) uint64, by which it is recognised."""
+    context: np.ndarray
+    """The encoded training rows in any member's context, (C, D)."""
+    context_rows: np.ndarray
+    """Rows of ``context`` that make each member's context, (K, N)."""
+    context_source: np.ndarray
+    """Training row behind each row of ``context``, (C,)."""
+
+    @property
+    def n_members(self) -> int:
+        """Number of members (K)."""
+        return len(self.left_out)
+
+    @property
+    def device(self) -> torch.device:
+        """Where the weights are."""
+        return self.model.in_mask.device
+
+    @cached_property
+    def members(self) -> list[Member]:
+        """Every member with its cached context."""
+        context = torch.from_numpy(self.context).to(self.device)
+        n_train = int((~self.left_out[0]).sum())
+        rows = torch.from_numpy(self.context_rows).to(self.device)
+        return [prepare_member(self.model.member(k), context[rows[k]], n_train) for k in range(self.n_members)]
+
+    @cached_property
+    def _known(self) -> tuple[np.ndarray, np.ndarray]:
+        """Sorted keys of the training rows and the row behind each."""
+        order = np.argsort(self.row_keys, kind="stable")
+        return self.row_keys[order], order
+
+    def witnesses(self, x: np.ndarray) -> Witnesses:
+        """The members that may judge each row: all, or for a training row those that left it out.
+
+        A row that occurs several times in training gets the average over its copies.
+        """
+        weights = np.full((len(x), self.n_members), 1 / self.n_members)
+        own = np.full(len(x), -1)
+        known, source = self._known
+        keys = row_keys(x)
+        first, last = np.searchsorted(known, keys, "left"), np.searchsorted(known, keys, "right")
+        entry = {int(row): place for place, row in enumerate(self.context_source)} if self.n_members == 1 else {}
+        for i in np.flatnonzero(last > first):
+            copies = source[first[i] : last[i]]
+            if self.n_members > 1:
+                judges = self.left_out[:, copies].astype(float)
+                weights[i] = (judges / judges.sum(axis=0)).mean(axis=1)
+            else:
+                own[i] = next((entry[int(row)] for row in copies if int(row) in entry), -1)
+        return Witnesses(weights, own)
+
+    def member_scores(self, x: np.ndarray, witnesses: Witnesses, advance: Callable[[int], None] | None = None) -> np.ndarray:
+        """Score of each row under each member, (n, K), higher = more anomalous; NaN where a member is no witness."""
+        scores = np.full((len(x), self.n_members), np.nan)
+        for k, member in enumerate(self.members):
+            rows = np.flatnonzero(witnesses.weights[:, k] > 0)
+            scores[rows, k] = self._member_scores(member, x[rows], witnesses.own[rows], advance)
+        return scores
+
+    def _member_scores(
+        self, member: Member, x: np.ndarray, own: np.ndarray, advance: Callable[[int], None] | None
+    ) -> np.ndarray:
+        scores = np.empty(len(x))
+        for is_own in (False, True):
+            rows = np.flatnonzero((own >= 0) == is_own)
+            if len(rows):
+                scores[rows] = score_rows(
+                    member,
+                    torch.from_numpy(x[rows]).to(self.device),
+                    self.masks.to(self.device),
+                    self.model.settings.aggregation,
+                    torch.from_numpy(own[rows]).to(self.device) if is_own else None,
+                    advance,
+                )
+        return scores
+
+    def scores(self, x: np.ndarray, advance: Callable[[int], None] | None = None) -> np.ndarray:
+        """Score of each row: the weighted mean over its witnesses, higher = more anomalous."""
+        witnesses = self.witnesses(x)
+        return np.nansum(self.member_scores(x, witnesses, advance) * witnesses.weights, axis=1)
+
+
+def fit_ensemble(
+    x: np.ndarray,
+    layout: CellLayout,
+    settings: Settings,
+    seeds: list[int],
+    *,
+    device: torch.device,
+    time_limit: float | None = None,
+    checkpoint: str | Path | None = None,
+    report: Callable[[dict], None] | None = None,
+) -> tuple[Ensemble, History]:
+    """Train one member per seed after the first two, which draw the folds and contexts, and the mask bank."""
+    fold_seed, bank_seed, *member_seeds = seeds
+    n_rows, n_members = len(x), len(member_seeds)
+    masks = mask_bank(layout.n_features, settings.mask_sizes, settings.max_masks, bank_seed)
+    left_out = left_out_rows(n_rows, n_members, fold_seed)
+    rows = np.stack([np.flatnonzero(~out) for out in left_out])
+
+    model = NPT(layout, settings, MemberRandom(member_seeds)).to(device)
+    x_members = torch.from_numpy(x[rows]).to(device)
+    history = train(model, x_members, time_limit=time_limit, checkpoint=checkpoint, report=report)
+
+    random = np.random.default_rng(fold_seed)
+    size = min(settings.context_size or n_rows, rows.shape[1])
+    chosen = np.stack([np.sort(random.choice(r, size, replace=False)) if size < len(r) else r for r in rows])
+    source = np.unique(chosen)
+    ensemble = Ensemble(model, masks, left_out, row_keys(x), x[source], np.searchsorted(source, chosen), source)
+    return ensemble, history
+
+
+def row_keys(x: np.ndarray) -> np.ndarray:
+    """A 64-bit key for each encoded row; equal rows have equal keys, others differ but for hash collisions."""
+    canonical = np.where(np.isnan(x), np.float32(np.nan), x + np.float32(0))  # one NaN, one zero
+    digests = b"".join(blake2b(row.tobytes(), digest_size=8).digest() for row in np.ascontiguousarray(canonical, np.float32))
+    return np.frombuffer(digests, dtype=np.uint64)

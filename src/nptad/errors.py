@@ -1,0 +1,29 @@
+"""The exceptions and warnings of nptad; every message says what is wrong, where, and what to do."""
+
+
+class NPTADError(Exception):
+    """Base of all errors that nptad raises on purpose."""
+
+
+class InputError(NPTADError, ValueError):
+    """A table, a parameter or a column that cannot be used as given."""
+
+
+class CellTypeError(InputError, TypeError):
+    """A cell that holds something that is neither a number, a text, a truth value nor a time."""
+
+
+class TrainingError(NPTADError, RuntimeError):
+    """Training cannot go on, for instance because the loss is no longer finite."""
+
+
+class ModelFileError(NPTADError, ValueError):
+    """A saved model or checkpoint that is incomplete, changed, or written by a newer version."""
+
+
+class TableWarning(UserWarning):
+    """Something about the columns or rows of a table that the user should know; reported once per call."""
+
+
+class MaskBankWarning(UserWarning):
+    """The mask bank was larger than allowed and a sample of it is used."""

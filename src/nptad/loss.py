@@ -1,0 +1,63 @@
+"""Reconstruction loss of each cell: squared error for numbers, cross-entropy for categories."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import log
+
+import torch
+from torch import Tensor
+
+UNSEEN = -1
+"""Code of a category that did not occur in training."""
+
+
+@dataclass(frozen=True)
+class CellLayout:
+    """The order of cells in an encoded row: numbers first, then category codes."""
+
+    n_numeric: int
+    """Number of numeric cells."""
+    cardinalities: tuple[int, ...]
+    """Number of categories of each categorical cell."""
+
+    @property
+    def n_features(self) -> int:
+        """Cells per row (D)."""
+        return self.n_numeric + len(self.cardinalities)
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """What the model expects in every cell."""
+
+    numeric: Tensor
+    """Expected standardised values, (..., numeric cells)."""
+    log_probabilities: Tensor
+    """Log-probability of each category, (..., categorical cells, classes); -inf beyond a cell's cardinality."""
+
+
+def cell_losses(prediction: Prediction, x: Tensor, layout: CellLayout, n_train: int) -> Tensor:
+    """Loss of every cell of ``x`` (..., D); 0 where the cell is missing (NaN).
+
+    A category that training never saw has no probability of its own. It costs what the least expected category
+    costs, and no less than 2 log(n_train + 1): one occurrence in n_train + 1 rows is the most it can claim, and a
+    squared error is twice a negative log-likelihood.
+    """
+    squared = (prediction.numeric - x[..., : layout.n_numeric]) ** 2
+    losses = [squared]
+    if layout.cardinalities:
+        codes = x[..., layout.n_numeric :]
+        log_p = prediction.log_probabilities
+        known = codes.nan_to_num(nan=0.0).clamp(min=0).long()
+        seen = -log_p.gather(-1, known.unsqueeze(-1)).squeeze(-1)
+        least = -log_p.masked_fill(log_p.isneginf(), float("inf")).amin(dim=-1)
+        unseen = least.clamp(min=2 * log(n_train + 1))
+        losses.append(torch.where(codes == UNSEEN, unseen, seen))
+    return torch.cat(losses, dim=-1).masked_fill(x.isnan(), 0.0)
+
+
+def masked_mean(losses: Tensor, targets: Tensor) -> Tensor:
+    """Mean loss of the target cells of each member, (K, N, D) -> (K,); 0 for a member without targets."""
+    weights = targets.to(losses.dtype)
+    return (losses * weights).sum(dim=(1, 2)) / weights.sum(dim=(1, 2)).clamp(min=1.0)

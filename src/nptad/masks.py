@@ -1,0 +1,71 @@
+"""Which cells are hidden: the deterministic mask bank of the anomaly score."""
+
+from __future__ import annotations
+
+import itertools
+import warnings
+from collections.abc import Iterable
+from math import comb
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from nptad.errors import InputError, MaskBankWarning
+
+
+def bank_size(n_features: int, sizes: Iterable[int]) -> int:
+    """Number of masks in the full bank: the sum of C(d, k) over the subset sizes.
+
+    Examples
+    --------
+    >>> bank_size(9, range(1, 5)), bank_size(30, range(1, 4))
+    (255, 4525)
+    """
+    return sum(comb(n_features, size) for size in sizes)
+
+
+def usable_sizes(n_features: int, sizes: Iterable[int]) -> tuple[int, ...]:
+    """Drop the subset sizes that a table of ``n_features`` columns does not have."""
+    kept = tuple(size for size in sizes if 1 <= size <= n_features)
+    if not kept:
+        raise InputError(f"No mask size in {tuple(sizes)} fits a table of {n_features} usable columns; use sizes from 1 up.")
+    return kept
+
+
+def mask_bank(n_features: int, sizes: Iterable[int], max_masks: int, seed: int) -> Tensor:
+    """All subsets of the given sizes as a boolean tensor (masks, features), True = hidden.
+
+    When the bank is larger than ``max_masks``, a uniform sample of it without repetition, drawn from ``seed``; a
+    :class:`~nptad.errors.MaskBankWarning` says so.
+
+    Examples
+    --------
+    >>> mask_bank(3, (1, 2), max_masks=100, seed=0).int().tolist()
+    [[1, 0, 0], [0, 1, 0], [0, 0, 1], [1, 1, 0], [1, 0, 1], [0, 1, 1]]
+    """
+    sizes = usable_sizes(n_features, sizes)
+    total = bank_size(n_features, sizes)
+    if total <= max_masks:
+        subsets = [s for size in sizes for s in itertools.combinations(range(n_features), size)]
+    else:
+        warnings.warn(
+            f"The mask bank of {total:,} masks is larger than max_masks={max_masks:,}; a random sample of that size is used.",
+            MaskBankWarning,
+            stacklevel=2,
+        )
+        subsets = _sample_subsets(n_features, sizes, max_masks, np.random.default_rng(seed))
+    bank = torch.zeros(len(subsets), n_features, dtype=torch.bool)
+    for row, subset in zip(bank, subsets, strict=True):
+        row[list(subset)] = True
+    return bank
+
+
+def _sample_subsets(n_features: int, sizes: tuple[int, ...], count: int, random: np.random.Generator) -> list[tuple[int, ...]]:
+    """Uniform over the whole bank: a size in proportion to its number of subsets, then a subset of that size."""
+    weights = np.array([float(comb(n_features, size)) for size in sizes])
+    chosen: set[tuple[int, ...]] = set()
+    while len(chosen) < count:
+        size = int(random.choice(sizes, p=weights / weights.sum()))
+        chosen.add(tuple(sorted(random.choice(n_features, size, replace=False).tolist())))
+    return sorted(chosen, key=lambda subset: (len(subset), subset))

@@ -1,0 +1,337 @@
+"""The Non-Parametric Transformer, readable next to the paper (section 3.2, appendices A and B).
+
+Every tensor carries a leading member axis: K models with weights of their own run as one tensor program and never
+mix. Letters in shapes: K members, N rows, D features (cells of a row), E embedding, H = D * E.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import sqrt
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from nptad.loss import UNSEEN, CellLayout, Prediction
+from nptad.rng import MemberRandom
+from nptad.settings import Settings
+
+RowAttend = Callable[[Tensor, Tensor, Tensor], Tensor]
+"""How a block lets rows attend to rows: (queries, keys, values), each (K, heads, N, width), -> mixed values."""
+
+ContextCache = list[tuple[Tensor, Tensor]]
+"""Keys and values of the context rows, one pair per row-attention block, each (K, heads, N, width)."""
+
+_BROADCAST_CELLS = 16
+"""Up to this many cells, attention between them is faster as broadcast products over all rows at once than as
+thousands of tiny matrix products."""
+
+
+class NPT(nn.Module):
+    """K Non-Parametric Transformers that reconstruct hidden cells.
+
+    Parameters
+    ----------
+    layout : CellLayout
+        Which cells a row has.
+    settings : Settings
+        Architecture and dropout.
+    random : MemberRandom
+        Draws the initial weights, and the dropout while training; its length is the number of members.
+    """
+
+    def __init__(self, layout: CellLayout, settings: Settings, random: MemberRandom) -> None:
+        super().__init__()
+        self.layout, self.settings, self.random = layout, settings, random
+        n_features, dim = layout.n_features, settings.embedding_dim
+        # Linear(e_j + 1, E) of each feature: a row for the value or one per category, a row for the mask flag, a bias.
+        self.in_numeric = _weight(random, (layout.n_numeric, dim), fan_in=2)
+        self.in_category = _weight(random, (sum(layout.cardinalities), dim), fan_in=2)
+        self.in_mask = _weight(random, (n_features, dim), fan_in=2)
+        self.in_bias = _weight(random, (n_features, dim), fan_in=2)
+        self.index_embedding = _weight(random, (n_features, dim), fan_in=dim)
+        self.type_embedding = _weight(random, (2, dim), fan_in=dim)
+        self.blocks = nn.ModuleList(_block(layer, n_features, settings, random) for layer in range(settings.n_layers))
+        # Linear(E, e_j) of each feature. Categorical outputs are padded to one width; a multiple of 8, so that the
+        # matrix product gives a row the same bits wherever it stands in a batch.
+        n_classes = -(-max(layout.cardinalities, default=0) // 8) * 8
+        n_categorical = len(layout.cardinalities)
+        self.out_numeric = _weight(random, (layout.n_numeric, dim), fan_in=dim)
+        self.out_numeric_bias = _weight(random, (layout.n_numeric,), fan_in=dim)
+        self.out_category = _weight(random, (n_categorical, dim, n_classes), fan_in=dim)
+        self.out_category_bias = _weight(random, (n_categorical, n_classes), fan_in=dim)
+
+        first = torch.tensor((0, *layout.cardinalities)).cumsum(0)[:-1]
+        allowed = torch.arange(n_classes) < torch.tensor(layout.cardinalities).reshape(-1, 1)
+        is_category = torch.arange(n_features) >= layout.n_numeric
+        self.register_buffer("_first_category", first, persistent=False)
+        self.register_buffer("_class_allowed", allowed, persistent=False)
+        self.register_buffer("_is_category", is_category.long(), persistent=False)
+
+    @property
+    def n_members(self) -> int:
+        """How many models run side by side (K)."""
+        return self.in_mask.shape[0]
+
+    def member(self, k: int) -> NPT:
+        """Member ``k`` alone, sharing its weights with this stack."""
+        alone = NPT(self.layout, self.settings, MemberRandom([0]))
+        alone.load_state_dict({name: value[k : k + 1] for name, value in self.state_dict().items()}, assign=True)
+        return alone.to(self.in_mask.device).train(self.training)
+
+    def forward(self, x: Tensor, hidden: Tensor) -> Prediction:
+        """Reconstruct every cell; all rows attend to all rows, as in training.
+
+        Parameters
+        ----------
+        x : Tensor of shape (K, N, D)
+            Encoded rows: standardised numbers, then category codes; NaN = missing.
+        hidden : Tensor of shape (K, N, D)
+            True where the cell is masked. A missing cell is always masked.
+        """
+
+        def attend(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+            return attention(q, k, v, self._drop_attention)
+
+        return self._run(x, hidden, attend)
+
+    def context(self, x: Tensor) -> ContextCache:
+        """Keys and values of unmasked context rows that attend to one another and to nothing else."""
+        cache: ContextCache = []
+
+        def attend(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+            cache.append((k.contiguous(), v.contiguous()))
+            return attention(q, k, v, None)
+
+        self._run(x, torch.zeros_like(x, dtype=torch.bool), attend)
+        return cache
+
+    def query(self, x: Tensor, hidden: Tensor, cache: ContextCache, own: Tensor | None = None) -> Prediction:
+        """Reconstruct rows that attend to the context and to themselves, never to one another.
+
+        ``own`` (K, N) names, for rows that are part of the context, the entry to leave out; -1 for none.
+        """
+        layers = iter(cache)
+
+        def attend(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+            return attention_to_context(q, k, v, *next(layers), own)
+
+        return self._run(x, hidden, attend)
+
+    def _run(self, x: Tensor, hidden: Tensor, attend: RowAttend) -> Prediction:
+        cells = self._drop(self._embed(x, hidden | x.isnan()))
+        for block in self.blocks:
+            cells = block(cells, attend, self._drop, self._drop_attention)
+        return self._predict(cells)
+
+    def _embed(self, x: Tensor, hidden: Tensor) -> Tensor:
+        """((1 - m) * encoded, m) through each feature's own linear layer, plus index and type embeddings."""
+        n_numeric = self.layout.n_numeric
+        visible = x.masked_fill(hidden, 0.0)
+        parts = [visible[..., :n_numeric, None] * self.in_numeric[:, None]]
+        if self.layout.cardinalities:
+            codes = visible[..., n_numeric:].long()
+            size = self.in_category.shape[1]
+            member = torch.arange(len(x), device=x.device)[:, None, None] * size
+            rows = F.embedding(codes.clamp(min=0) + self._first_category + member, self.in_category.flatten(0, 1))
+            # An unseen category has an all-zero one-hot vector, as a hidden cell has.
+            parts.append(rows * ((codes != UNSEEN) & ~hidden[..., n_numeric:]).unsqueeze(-1))
+        constant = self.in_bias + self.index_embedding + self.type_embedding[:, self._is_category]
+        return torch.cat(parts, dim=2) + (hidden.unsqueeze(-1) * self.in_mask[:, None] + constant[:, None])
+
+    def _predict(self, cells: Tensor) -> Prediction:
+        n_numeric = self.layout.n_numeric
+        numeric = (cells[:, :, :n_numeric] * self.out_numeric[:, None]).sum(-1) + self.out_numeric_bias[:, None]
+        n_members, n_rows = cells.shape[:2]
+        if not self.layout.cardinalities:
+            return Prediction(numeric, cells.new_empty(n_members, n_rows, 0, 0))
+        logits = torch.matmul(cells[:, :, n_numeric:].transpose(1, 2), self.out_category).transpose(1, 2)
+        logits = (logits + self.out_category_bias[:, None]).masked_fill(~self._class_allowed, float("-inf"))
+        return Prediction(numeric, torch.log_softmax(logits, dim=-1))
+
+    def _drop(self, values: Tensor) -> Tensor:
+        return self._dropout(values, self.settings.dropout)
+
+    @property
+    def _drop_attention(self) -> Callable[[Tensor], Tensor] | None:
+        """Dropout of attention weights; None where there is none, which allows the fused kernel."""
+        if not self.training or self.settings.attention_dropout == 0:
+            return None
+        return lambda weights: self._dropout(weights, self.settings.attention_dropout)
+
+    def _dropout(self, values: Tensor, probability: float) -> Tensor:
+        if not self.training or probability == 0:
+            return values
+        keep = self.random.bernoulli(tuple(values.shape[1:]), 1 - probability).to(values.device)
+        return values * (keep.to(values.dtype) / (1 - probability))
+
+
+def _weight(random: MemberRandom, shape: tuple[int, ...], fan_in: int) -> nn.Parameter:
+    """Uniform within 1/sqrt(fan_in), the usual start of a linear layer."""
+    return nn.Parameter(random.uniform(shape, -1 / sqrt(fan_in), 1 / sqrt(fan_in)))
+
+
+def _constant(random: MemberRandom, width: int, value: float) -> nn.Parameter:
+    return nn.Parameter(torch.full((len(random), width), value))
+
+
+def _block(layer: int, n_features: int, settings: Settings, random: MemberRandom) -> Block:
+    dim = settings.embedding_dim
+    if layer % 2 == 1 or settings.row_attention == "none":
+        return CellBlock(dim, dim, dim, settings.n_heads, random)
+    if settings.row_attention == "low_rank":
+        return LowRankRowBlock(n_features * dim, settings.rank, dim, settings.n_heads, random)
+    return RowBlock(n_features * dim, n_features * dim, n_features * dim, settings.n_heads, random)
+
+
+class Block(nn.Module):
+    """MHSA(H) = Res(H) + rFF(LN(Res(H))) with Res(H) = H W_res + MHSelfAtt(LN(H)), appendix A.
+
+    ``key_width`` numbers make queries and keys of ``key_rank``; values, residual and feed-forward act on ``width``.
+    """
+
+    def __init__(self, key_width: int, key_rank: int, width: int, n_heads: int, random: MemberRandom) -> None:
+        super().__init__()
+        self.n_heads = n_heads
+        self.norm_in_gain, self.norm_in_bias = _constant(random, key_width, 1.0), _constant(random, key_width, 0.0)
+        self.w_q = _weight(random, (key_width, key_rank), key_width)
+        self.w_k = _weight(random, (key_width, key_rank), key_width)
+        self.w_v = _weight(random, (width, width), width)
+        self.w_o = _weight(random, (width, width), width)
+        self.w_res = _weight(random, (width, width), width)
+        self.norm_out_gain, self.norm_out_bias = _constant(random, width, 1.0), _constant(random, width, 0.0)
+        self.w_up, self.b_up = _weight(random, (width, 4 * width), width), _weight(random, (4 * width,), width)
+        self.w_down, self.b_down = _weight(random, (4 * width, width), 4 * width), _weight(random, (width,), 4 * width)
+
+    def forward(
+        self,
+        cells: Tensor,
+        attend_rows: RowAttend,
+        drop: Callable[[Tensor], Tensor],
+        drop_attention: Callable[[Tensor], Tensor] | None,
+    ) -> Tensor:
+        """Let the cells (K, N, D, E) attend, between rows or between the cells of each row."""
+        raise NotImplementedError
+
+    def _residual_and_feed_forward(self, items: Tensor, mixed: Tensor, drop: Callable[[Tensor], Tensor]) -> Tensor:
+        """The rest of the block for (K, items, width), given the concatenated heads ``mixed``."""
+        res = torch.baddbmm(drop(torch.bmm(mixed, self.w_o)), items, self.w_res)
+        normed = _layer_norm(res, self.norm_out_gain, self.norm_out_bias)
+        inner = drop(F.gelu(torch.baddbmm(self.b_up[:, None], normed, self.w_up)))
+        return res + drop(torch.baddbmm(self.b_down[:, None], inner, self.w_down))
+
+
+class RowBlock(Block):
+    """ABD: rows, flattened to H = D * E, attend to rows."""
+
+    def forward(self, cells, attend_rows, drop, drop_attention):  # noqa: D102
+        rows = cells.flatten(2)
+        normed = _layer_norm(rows, self.norm_in_gain, self.norm_in_bias)
+        q, k, v = (self._heads(torch.bmm(normed, w)) for w in (self.w_q, self.w_k, self.w_v))
+        mixed = attend_rows(q, k, v).transpose(1, 2).flatten(2)
+        return self._residual_and_feed_forward(rows, mixed, drop).view_as(cells)
+
+    def _heads(self, rows: Tensor) -> Tensor:
+        return rows.unflatten(2, (self.n_heads, -1)).transpose(1, 2)
+
+
+class LowRankRowBlock(RowBlock):
+    """ABD for wide tables: whole rows decide who attends to whom, but values are mixed cell by cell.
+
+    Queries and keys are small projections of the flattened row; values, output, residual and feed-forward act on
+    each cell with weights shared by all cells, and heads split the embedding. 2 H * rank + 11 E^2 weights instead
+    of 13 H^2.
+    """
+
+    def forward(self, cells, attend_rows, drop, drop_attention):  # noqa: D102
+        n_members, n_rows, n_features, dim = cells.shape
+        normed = _layer_norm(cells.flatten(2), self.norm_in_gain, self.norm_in_bias)
+        q, k = (self._heads(torch.bmm(normed, w)) for w in (self.w_q, self.w_k))
+        v = torch.bmm(normed.view(n_members, -1, dim), self.w_v)
+        v = v.view(n_members, n_rows, n_features, self.n_heads, -1).permute(0, 3, 1, 2, 4).flatten(3)
+        mixed = attend_rows(q, k, v).unflatten(3, (n_features, -1)).permute(0, 2, 3, 1, 4)
+        items, mixed = cells.flatten(1, 2), mixed.reshape(n_members, -1, dim)
+        return self._residual_and_feed_forward(items, mixed, drop).view_as(cells)
+
+
+class CellBlock(Block):
+    """ABA: the cells of each row attend to one another."""
+
+    def forward(self, cells, attend_rows, drop, drop_attention):  # noqa: D102
+        items = cells.flatten(1, 2)
+        normed = _layer_norm(items, self.norm_in_gain, self.norm_in_bias)
+        q, k, v = (torch.bmm(normed, w).view_as(cells) for w in (self.w_q, self.w_k, self.w_v))
+        mixed = attention_between_cells(q, k, v, self.n_heads, drop_attention)
+        return self._residual_and_feed_forward(items, mixed.flatten(1, 2), drop).view_as(cells)
+
+
+def _layer_norm(x: Tensor, gain: Tensor, bias: Tensor) -> Tensor:
+    """LayerNorm over the last axis of (K, items, width) with a gain and bias for each member."""
+    if len(x) == 1:
+        return F.layer_norm(x, x.shape[-1:], gain[0], bias[0])
+    return torch.addcmul(bias[:, None], F.layer_norm(x, x.shape[-1:]), gain[:, None])
+
+
+def attention(q: Tensor, k: Tensor, v: Tensor, drop: Callable[[Tensor], Tensor] | None) -> Tensor:
+    """softmax(Q K^T / sqrt(h_k)) V over the second last axis; fused unless attention weights are dropped."""
+    scale = 1 / sqrt(q.shape[-1])
+    if drop is None:
+        width = v.shape[-1]
+        q, k, v = _same_width(q, k, v)
+        return F.scaled_dot_product_attention(q, k, v, scale=scale)[..., :width]
+    weights = torch.softmax(torch.matmul(q, k.transpose(-1, -2)) * scale, dim=-1)
+    return torch.matmul(drop(weights), v)
+
+
+def _same_width(q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Pad with zeros to the one width the fused kernel asks of queries, keys and values; no result changes."""
+    width = max(q.shape[-1], v.shape[-1])
+    q, k, v = (F.pad(t, (0, width - t.shape[-1])) if t.shape[-1] < width else t for t in (q, k, v))
+    return q, k, v
+
+
+def attention_to_context(
+    q: Tensor, k: Tensor, v: Tensor, context_k: Tensor, context_v: Tensor, own: Tensor | None = None
+) -> Tensor:
+    """Attention of each row to the context rows and to itself.
+
+    The context part runs in the fused kernel, which also returns log(sum(exp(logits))); the row's own logit joins
+    the softmax through it.
+    """
+    scale = 1 / sqrt(q.shape[-1])
+    width = v.shape[-1]
+    own_logit = (q * k).sum(-1) * scale
+    forbidden = None
+    if own is not None:
+        entries = torch.arange(context_k.shape[2], device=q.device)
+        forbidden = torch.zeros(own.shape[0], 1, own.shape[1], len(entries), device=q.device)
+        forbidden.masked_fill_(own[:, None, :, None] == entries, float("-inf"))
+    q, context_k, context_v = _same_width(q, context_k, context_v)
+    if q.device.type == "cpu":
+        mixed, log_sum = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(
+            q, context_k, context_v, 0.0, False, attn_mask=forbidden, scale=scale
+        )
+    else:
+        logits = torch.matmul(q, context_k.transpose(-1, -2)) * scale
+        logits = logits if forbidden is None else logits + forbidden
+        log_sum = torch.logsumexp(logits, dim=-1)
+        mixed = torch.matmul(torch.exp(logits - log_sum.unsqueeze(-1)), context_v)
+    return torch.lerp(mixed[..., :width], v, torch.sigmoid(own_logit - log_sum).unsqueeze(-1))
+
+
+def attention_between_cells(
+    q: Tensor, k: Tensor, v: Tensor, n_heads: int, drop: Callable[[Tensor], Tensor] | None
+) -> Tensor:
+    """Attention among the D cells of each row, (K, N, D, E) -> (K, N, D, E)."""
+    scale = 1 / sqrt(q.shape[-1] // n_heads)
+    if q.shape[2] > _BROADCAST_CELLS:
+        q, k, v = (t.unflatten(3, (n_heads, -1)).transpose(2, 3) for t in (q, k, v))
+        return attention(q, k, v, drop).transpose(2, 3).flatten(3)
+    # (K, heads, width, D, N): with the rows last, every product below is one long vector operation.
+    q, k, v = (t.unflatten(3, (n_heads, -1)).permute(0, 3, 4, 2, 1).contiguous() for t in (q * scale, k, v))
+    weights = torch.softmax((q.unsqueeze(4) * k.unsqueeze(3)).sum(2), dim=3)
+    if drop is not None:
+        weights = drop(weights)
+    mixed = (weights.unsqueeze(2) * v.unsqueeze(3)).sum(4)
+    return mixed.permute(0, 4, 3, 1, 2).flatten(3)

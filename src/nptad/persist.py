@@ -1,0 +1,223 @@
+"""Save a fitted detector as a directory and load it again; loading never executes anything.
+
+config.json          parameters, settings, schema, threshold, training history, versions, checksums
+model.safetensors    weights, mask bank, folds and row keys
+context.parquet      the encoded training rows that serve as context
+README.md            a short model card
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import platform
+import shutil
+import tempfile
+from collections.abc import Callable
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import torch
+
+from nptad.detector import NPTAD
+from nptad.ensemble import Ensemble
+from nptad.errors import InputError, ModelFileError
+from nptad.files import load_tensors, write_tensors
+from nptad.model import NPT
+from nptad.rng import MemberRandom
+from nptad.settings import Settings
+from nptad.table import Schema
+
+FORMAT = 1
+CONFIG, WEIGHTS, CONTEXT, CARD = "config.json", "model.safetensors", "context.parquet", "README.md"
+_MODEL_PREFIX = "model."
+
+
+def save(detector: NPTAD, directory: str | Path) -> None:
+    """Write ``detector`` to ``directory``: complete, or not at all.
+
+    An earlier model in the same place is replaced; anything else there is left alone and an error raised.
+    """
+    target = Path(directory)
+    if target.exists() and not (target / CONFIG).is_file() and (not target.is_dir() or any(target.iterdir())):
+        raise InputError(f"{target} exists and is not a saved nptad model; name another directory.")
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        temporary = Path(tempfile.mkdtemp(prefix=f".{target.name}.", suffix=".tmp", dir=target.parent))
+    except OSError as error:
+        raise InputError(f"{target} cannot be written: {error}.") from error
+    try:
+        _write(detector, temporary)
+        temporary.chmod(0o755)
+        _take_place(temporary, target)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _take_place(new: Path, target: Path) -> None:
+    if not target.exists():
+        new.rename(target)
+        return
+    old = new.with_suffix(".old")
+    target.rename(old)
+    new.rename(target)
+    shutil.rmtree(old)
+
+
+def _write(detector: NPTAD, directory: Path) -> None:
+    ensemble = detector.ensemble_
+    tensors = {_MODEL_PREFIX + name: value for name, value in ensemble.model.state_dict().items()}
+    arrays = {
+        "left_out": ensemble.left_out,
+        "row_keys": ensemble.row_keys.view(np.int64),
+        "context_rows": ensemble.context_rows,
+        "context_source": ensemble.context_source,
+        "training_scores": detector.training_scores_,
+    }
+    tensors |= {name: torch.from_numpy(np.ascontiguousarray(array)) for name, array in arrays.items()}
+    write_tensors(directory / WEIGHTS, {**tensors, "masks": ensemble.masks})
+    columns = {str(c.name): pa.array(ensemble.context[:, j]) for j, c in enumerate(detector.schema_.used)}
+    pq.write_table(pa.table(columns), directory / CONTEXT)
+    config = {
+        "format": FORMAT,
+        "versions": {name: version(name) for name in ("nptad", "torch", "numpy", "scikit-learn", "pyarrow")}
+        | {"python": platform.python_version()},
+        "parameters": _plain_parameters(detector),
+        "settings": detector.settings_.to_dict(),
+        "schema": detector.schema_.to_dict(),
+        "offset": detector.offset_,
+        "history": detector.history_,
+        "checksums": {name: _sha256((directory / name).read_bytes()) for name in (WEIGHTS, CONTEXT)},
+    }
+    config["checksum"] = _config_checksum(config)
+    (directory / CARD).write_text(_model_card(detector), encoding="utf-8")
+    (directory / CONFIG).write_text(json.dumps(config, ensure_ascii=False), encoding="utf-8")
+    for name in (CONFIG, WEIGHTS, CONTEXT, CARD):
+        with (directory / name).open("rb") as file:
+            os.fsync(file.fileno())
+
+
+def _plain_parameters(detector: NPTAD) -> dict[str, Any]:
+    """Constructor parameters that JSON can hold; a random generator is not part of a fitted model."""
+    parameters = detector.get_params(deep=False)
+    settings = parameters["settings"]
+    parameters["settings"] = None if settings is None else settings.to_dict()
+    if not isinstance(parameters["random_state"], int | np.integer | None):
+        parameters["random_state"] = None
+    if parameters["categorical_features"] is not None:
+        parameters["categorical_features"] = list(parameters["categorical_features"])
+    return {name: value.item() if isinstance(value, np.generic) else value for name, value in parameters.items()}
+
+
+def load(directory: str | Path, device: str = "auto") -> NPTAD:
+    """Load a detector written by :meth:`nptad.NPTAD.save`; its scores are the same, bit for bit.
+
+    Parameters
+    ----------
+    directory : path
+        The saved model.
+    device : str
+        Where to score, whatever device the model was trained on.
+
+    Raises
+    ------
+    ModelFileError
+        If the directory is incomplete, was changed, or comes from a newer version.
+    """
+    from nptad.detector import _resolve_device
+
+    directory = Path(directory)
+    config = _read_config(directory)
+    for name, checksum in config["checksums"].items():
+        if name not in (WEIGHTS, CONTEXT) or _sha256(_read(directory / name)) != checksum:
+            raise ModelFileError(f"{directory / name} is damaged or was changed since it was saved; save the model again.")
+    tensors, _ = load_tensors(directory / WEIGHTS)
+    try:
+        return _restore(config, tensors, pq.read_table(directory / CONTEXT), _resolve_device(device))
+    except (KeyError, TypeError, ValueError, RuntimeError, pa.ArrowException) as error:
+        raise ModelFileError(f"The files in {directory} do not belong together ({error}); save the model again.") from error
+
+
+def _restore(config: dict[str, Any], tensors: dict[str, torch.Tensor], context: pa.Table, device: torch.device) -> NPTAD:
+    parameters = dict(config["parameters"])
+    if parameters["settings"] is not None:
+        parameters["settings"] = Settings(**parameters["settings"])
+    detector = NPTAD(**parameters)
+    detector.settings_ = Settings(**config["settings"])
+    detector.schema_ = schema = Schema.from_dict(config["schema"])
+    n_members = len(tensors["left_out"])
+    model = NPT(schema.layout, detector.settings_, MemberRandom([0] * n_members))
+    model.load_state_dict({n.removeprefix(_MODEL_PREFIX): t for n, t in tensors.items() if n.startswith(_MODEL_PREFIX)})
+    rows = np.column_stack([column.to_numpy() for column in context.columns]).astype(np.float32)
+    detector.ensemble_ = Ensemble(
+        model.to(device).eval(),
+        tensors["masks"],
+        tensors["left_out"].numpy(),
+        tensors["row_keys"].numpy().view(np.uint64),
+        rows,
+        tensors["context_rows"].numpy(),
+        tensors["context_source"].numpy(),
+    )
+    detector.training_scores_ = tensors["training_scores"].numpy()
+    detector.offset_ = config["offset"]
+    detector.history_ = config["history"]
+    detector.n_features_in_ = len(schema.columns)
+    if schema.named:
+        detector.feature_names_in_ = np.array([c.name for c in schema.columns], dtype=object)
+    return detector
+
+
+def _read_config(directory: Path) -> dict[str, Any]:
+    if not directory.is_dir():
+        raise ModelFileError(f"{directory} is not a directory; name one that NPTAD.save wrote.")
+    try:
+        config = json.loads(_read(directory / CONFIG).decode("utf-8"))
+        newer = config["format"] > FORMAT
+    except (ValueError, KeyError, TypeError) as error:
+        raise ModelFileError(f"{directory / CONFIG} is damaged; save the model again.") from error
+    if newer:
+        raise ModelFileError(f"{directory} has format {config['format']}, this nptad reads up to {FORMAT}; install a newer nptad.")
+    if config.get("checksum") != _config_checksum(config) or set(config["checksums"]) != {WEIGHTS, CONTEXT}:
+        raise ModelFileError(f"{directory / CONFIG} was changed since it was saved; save the model again.")
+    return config
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise ModelFileError(f"{path} cannot be read ({error.strerror}); the saved model is incomplete.") from error
+
+
+def _config_checksum(config: dict[str, Any]) -> str:
+    rest = {name: value for name, value in config.items() if name != "checksum"}
+    return _sha256(json.dumps(rest, sort_keys=True, ensure_ascii=False).encode("utf-8"))
+
+
+def _sha256(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+def _model_card(detector: NPTAD) -> str:
+    schema, settings = detector.schema_, detector.settings_
+    kind: Callable[[str], int] = lambda wanted: sum(c.kind == wanted for c in schema.columns)  # noqa: E731
+    return f"""# Anomaly detector (nptad {version("nptad")})
+
+Trained on {schema.n_rows:,} rows with {kind("numeric")} numeric and {kind("categorical")} categorical columns
+({kind("ignored")} ignored): {", ".join(str(c.name)[:80] for c in schema.columns[:50])}{" ..." if len(schema.columns) > 50 else ""}.
+
+{detector.ensemble_.n_members} member(s), {len(detector.history_)} training steps, final loss {detector.history_[-1]["loss"]:.4f},
+{len(detector.ensemble_.masks)} masks, {settings.row_attention} row attention. A row is flagged when its score falls
+below {detector.offset_:.6g}.
+
+`context.parquet` holds training rows, standardised: share this directory as you would share the training data.
+
+    import nptad
+    detector = nptad.load("this directory")
+    detector.predict(table)  # -1 = anomaly
+"""

@@ -1,0 +1,176 @@
+"""The anomaly score: mean (or largest) reconstruction loss over the mask bank, against a cached context.
+
+The context is run once; afterwards a row attends to the cached keys and values and to itself, and to nothing else.
+Its score is a property of the row and the model: the same bits whatever else is in the batch.
+
+Cost of scoring a row: masks x (layers x H^2 + context x H) for the full row attention, H = features x embedding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from nptad.loss import Prediction, cell_losses
+from nptad.model import NPT, ContextCache
+
+MEMORY_BUDGET = 256 * 2**20
+"""Bytes that one chunk of reconstructions may take."""
+
+_CACHE_FRIENDLY_ROWS = 1024
+"""Larger chunks spill out of the processor's cache and are slower."""
+
+_GRAIN = 64
+"""Chunks are padded to a multiple of this many rows. Matrix kernels treat the last few rows of an odd-sized batch
+differently; with whole grains a row gets the same bits in any batch."""
+
+_LOSSES_AT_ONCE = 2**22
+"""Losses (rows x masks) held before they are reduced to scores."""
+
+
+@dataclass(frozen=True)
+class Member:
+    """One trained model with its context, ready to score."""
+
+    model: NPT
+    """A single member, in evaluation mode."""
+    cache: ContextCache
+    """Keys and values of its context rows."""
+    n_train: int
+    """Rows it was trained on."""
+
+
+@torch.no_grad()
+def prepare_member(model: NPT, context: Tensor, n_train: int) -> Member:
+    """Run the context rows (N, D) once and keep what queries need of them."""
+    model = model.eval()
+    return Member(model, model.context(context.unsqueeze(0)), n_train)
+
+
+@torch.no_grad()
+def score_rows(
+    member: Member,
+    x: Tensor,
+    masks: Tensor,
+    aggregation: str = "mean",
+    own: Tensor | None = None,
+    advance: Callable[[int], None] | None = None,
+) -> np.ndarray:
+    """Anomaly scores of encoded rows, higher = more anomalous.
+
+    Parameters
+    ----------
+    member : Member
+        Trained model and context.
+    x : Tensor of shape (n, D)
+        Encoded rows.
+    masks : Tensor of shape (M, D)
+        The mask bank.
+    aggregation : {"mean", "max"}
+        Over masks. Masks that hide only missing cells do not count; a row without any observed cell scores 0.
+    own : Tensor of shape (n,), optional
+        For rows of the training set, their entry in the context, which is left out; -1 for none.
+    advance : callable, optional
+        Told the number of rows finished since the last call.
+    """
+    scores = np.zeros(len(x))
+    at_once = max(1, _LOSSES_AT_ONCE // len(masks))
+    for start in range(0, len(x), at_once):
+        block = slice(start, start + at_once)
+        losses = mask_losses(member, x[block], masks, None if own is None else own[block]).double()
+        counted = ~losses.isnan()
+        if aggregation == "mean":
+            result = losses.nan_to_num(nan=0.0).sum(1) / counted.sum(1).clamp(min=1)
+        else:
+            result = losses.nan_to_num(nan=0.0).amax(1)
+        scores[block] = result.cpu().numpy()
+        if advance is not None:
+            advance(len(losses))
+    return scores
+
+
+@torch.no_grad()
+def mask_losses(member: Member, x: Tensor, masks: Tensor, own: Tensor | None = None) -> Tensor:
+    """Mean loss of the hidden cells of every row under every mask, (n, M); NaN where all of them are missing."""
+    losses = x.new_empty(len(x) * len(masks))
+    for chunk in _reconstructions(member, x, masks, own):
+        losses[chunk.place] = chunk.target_losses.sum(1) / chunk.targets.sum(1)
+    return losses.view(len(x), len(masks))
+
+
+@torch.no_grad()
+def cell_contributions(member: Member, x: Tensor, masks: Tensor, own: Tensor | None = None) -> Tensor:
+    """Share of every cell in the row's mean score, (n, D); the shares of a row add up to its score."""
+    total = x.new_zeros(len(x), x.shape[1], dtype=torch.float64)
+    counted = x.new_zeros(len(x), dtype=torch.float64)
+    for chunk in _reconstructions(member, x, masks, own):
+        n_targets = chunk.targets.sum(1, keepdim=True)
+        total.index_add_(0, chunk.row, (chunk.target_losses / n_targets.clamp(min=1)).double())
+        counted.index_add_(0, chunk.row, (n_targets[:, 0] > 0).double())
+    return total / counted.clamp(min=1).unsqueeze(1)
+
+
+@torch.no_grad()
+def expected_cells(member: Member, x: Tensor, own: Tensor | None = None) -> Prediction:
+    """What the model expects in each cell when only that cell is hidden."""
+    n_features = x.shape[1]
+    n_numeric = member.model.layout.n_numeric
+    numeric, log_probabilities = [], []
+    for chunk in _reconstructions(member, x, torch.eye(n_features, dtype=torch.bool, device=x.device), own):
+        feature = torch.arange(chunk.place.start, chunk.place.stop, device=x.device) % n_features
+        is_numeric = feature < n_numeric
+        pairs = torch.arange(len(feature), device=x.device)
+        numeric.append(chunk.prediction.numeric[pairs[is_numeric], feature[is_numeric]])
+        categorical = pairs[~is_numeric], feature[~is_numeric] - n_numeric
+        log_probabilities.append(chunk.prediction.log_probabilities[categorical])
+    n_classes = log_probabilities[0].shape[-1]
+    return Prediction(
+        torch.cat(numeric).view(len(x), n_numeric),
+        torch.cat(log_probabilities).view(len(x), n_features - n_numeric, n_classes),
+    )
+
+
+@dataclass(frozen=True)
+class _Chunk:
+    """Reconstructions of consecutive (row, mask) pairs, masks running fastest."""
+
+    place: slice
+    row: Tensor
+    prediction: Prediction
+    targets: Tensor
+    target_losses: Tensor
+
+
+def _reconstructions(member: Member, x: Tensor, masks: Tensor, own: Tensor | None) -> Iterator[_Chunk]:
+    model, n_masks = member.model, len(masks)
+    total = len(x) * n_masks
+    size = _chunk_rows(member, x.shape[1], own is not None)
+    for start in range(0, total, size):
+        stop = min(start + size, total)
+        padded = -(-(stop - start) // _GRAIN) * _GRAIN
+        pair = torch.arange(start, start + padded, device=x.device).clamp(max=total - 1)
+        row = pair // n_masks
+        rows, hidden = x[row], masks[pair % n_masks]
+        left_out = None if own is None else own[row].unsqueeze(0)
+        prediction = model.query(rows.unsqueeze(0), hidden.unsqueeze(0), member.cache, left_out)
+        losses = cell_losses(prediction, rows.unsqueeze(0), model.layout, member.n_train)[0]
+        targets = hidden & ~rows.isnan()
+        kept = slice(0, stop - start)
+        prediction = Prediction(prediction.numeric[0, kept], prediction.log_probabilities[0, kept])
+        yield _Chunk(slice(start, stop), row[kept], prediction, targets[kept], (losses * targets)[kept])
+
+
+def _chunk_rows(member: Member, n_features: int, leave_out: bool) -> int:
+    """How many reconstructions fit into the memory budget, at most as many as are good for the cache."""
+    settings, model = member.model.settings, member.model
+    width = n_features * settings.embedding_dim
+    n_context = member.cache[0][0].shape[2] if member.cache else 0
+    classes = model.out_category.shape[3] * len(model.layout.cardinalities)
+    cell_pairs = settings.embedding_dim * n_features**2
+    floats = 24 * width + 4 * classes + min(cell_pairs, 256 * width) + (2 * n_context if leave_out else 0)
+    fitting = MEMORY_BUDGET // (4 * floats)
+    return int(max(_GRAIN, min(fitting, _CACHE_FRIENDLY_ROWS) // _GRAIN * _GRAIN))

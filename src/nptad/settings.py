@@ -1,0 +1,119 @@
+"""What can be set about the method, and the rule that sets it from the size of a table."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from nptad.errors import InputError
+from nptad.masks import bank_size
+
+RowAttention = Literal["full", "low_rank", "none"]
+Aggregation = Literal["mean", "max"]
+
+WIDE_ROW = 512
+"""Above this many numbers per row (features x embedding) the full row attention becomes too heavy."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """The hyper-parameters of NPT-AD; letters in brackets are the paper's.
+
+    The field defaults are those of the paper where it has one value for all data sets.
+    """
+
+    embedding_dim: int = 16
+    """Numbers per cell (e); a multiple of ``n_heads``."""
+    n_layers: int = 4
+    """Attention blocks, alternating between rows (ABD, first) and cells (ABA)."""
+    n_heads: int = 4
+    """Attention heads in each block."""
+    row_attention: RowAttention = "full"
+    """How rows attend to rows: ``"full"`` is the paper's ABD, ``"low_rank"`` its cheap form for wide tables,
+    ``"none"`` leaves it out, which makes the model the paper's plain Transformer."""
+    rank: int = 64
+    """Width of queries and keys in the low-rank row attention."""
+    dropout: float = 0.1
+    """Dropout on embeddings and hidden layers during training."""
+    attention_dropout: float = 0.1
+    """Dropout on attention weights during training; any value above 0 rules out the fused attention kernel."""
+    n_steps: int = 1000
+    """Optimiser steps; with the full batch, a step is an epoch."""
+    batch_size: int | None = None
+    """Rows per step, None for all training rows."""
+    learning_rate: float = 0.01
+    """Peak learning rate of LAMB: flat for 70 % of the steps, then a cosine down to 0."""
+    mask_rate: float = 0.15
+    """Probability that a cell is hidden in a training step (p_mask)."""
+    mask_sizes: tuple[int, ...] = (1,)
+    """How many cells a mask of the bank hides: (1, ..., r)."""
+    max_masks: int = 10_000
+    """Largest mask bank; a bigger one is sampled."""
+    aggregation: Aggregation = "mean"
+    """How the losses under all masks become one score."""
+    context_size: int | None = None
+    """Training rows kept as context for scoring, None for all; a random subset otherwise."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "mask_sizes", tuple(self.mask_sizes))
+        for name in ("embedding_dim", "n_layers", "n_heads", "rank", "n_steps", "max_masks"):
+            _require(_is_int(getattr(self, name)) and getattr(self, name) >= 1, self, name, "a whole number of at least 1")
+        for name in ("batch_size", "context_size"):
+            value = getattr(self, name)
+            _require(value is None or (_is_int(value) and value >= 2), self, name, "None or a whole number of at least 2")
+        for name in ("dropout", "attention_dropout"):
+            _require(0 <= getattr(self, name) < 1, self, name, "at least 0 and below 1")
+        _require(0 < self.mask_rate < 1, self, "mask_rate", "between 0 and 1")
+        _require(0 < self.learning_rate < float("inf"), self, "learning_rate", "above 0")
+        _require(self.row_attention in ("full", "low_rank", "none"), self, "row_attention", "'full', 'low_rank' or 'none'")
+        _require(self.aggregation in ("mean", "max"), self, "aggregation", "'mean' or 'max'")
+        _require(self.embedding_dim % self.n_heads == 0, self, "embedding_dim", f"a multiple of n_heads={self.n_heads}")
+        _require(self.rank % self.n_heads == 0, self, "rank", f"a multiple of n_heads={self.n_heads}")
+        sizes_fit = bool(self.mask_sizes) and all(_is_int(size) and size >= 1 for size in self.mask_sizes)
+        _require(sizes_fit, self, "mask_sizes", "whole numbers of at least 1")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON; ``Settings(**d)`` gives the settings back."""
+        return dataclasses.asdict(self)
+
+
+def _is_int(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _require(condition: bool, settings: Settings, name: str, expected: str) -> None:
+    if not condition:
+        raise InputError(f"{name} must be {expected}, got {getattr(settings, name)!r}.")
+
+
+def default_settings(n_rows: int, n_features: int) -> Settings:
+    """The library's settings for a training table of this size; one rule for all tables, no labels involved.
+
+    As in most rows of the paper's table: learning rate 0.01, masking probability 0.15, embedding 16. Different from
+    it: no dropout on attention weights (no measurable difference, several times faster), at most 1,024 rows per
+    step, and as many masks as a table of that width can have with up to 100 of them.
+
+    Examples
+    --------
+    >>> default_settings(60, 13).mask_sizes, default_settings(5000, 40).row_attention
+    ((1, 2), 'low_rank')
+    """
+    embedding_dim = 16 if n_features <= 64 else 8
+    largest = max((r for r in range(1, 5) if r < n_features and bank_size(n_features, range(1, r + 1)) <= 100), default=1)
+    return Settings(
+        embedding_dim=embedding_dim,
+        row_attention="full" if n_features * embedding_dim <= WIDE_ROW else "low_rank",
+        attention_dropout=0.0,
+        n_steps=500,
+        batch_size=None if n_rows <= 1024 else 1024,
+        mask_sizes=tuple(range(1, largest + 1)),
+        context_size=None if n_rows <= 4096 else 4096,
+    )
+
+
+def default_members(n_rows: int) -> int:
+    """Ensemble size for a training table of ``n_rows``: every fold keeps at least two rows."""
+    if n_rows < 8:
+        return 1
+    return 8 if n_rows <= 1000 else 4

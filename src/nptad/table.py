@@ -1,0 +1,393 @@
+"""What was learnt about the columns of a table, and the way from a table to encoded rows.
+
+An encoded row is a float32 vector: standardised numbers first, then category codes; NaN is a missing cell and -1 a
+category that training did not see. The schema is plain data that fits into JSON.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import numbers
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime, time, timedelta
+from typing import Any, Literal
+
+import narwhals.stable.v2 as nw
+import numpy as np
+
+from nptad.errors import CellTypeError, InputError, TableWarning
+from nptad.loss import UNSEEN, CellLayout
+
+MAX_CATEGORIES = 100
+"""A column keeps at most this many categories; the rarest are pooled beyond it."""
+
+LARGEST_STANDARDISED = 1e6
+"""Standard deviations at which a number is cut off, so that its square still fits into a float32."""
+
+Kind = Literal["numeric", "categorical", "ignored"]
+Category = str | float | bool
+
+
+@dataclass(frozen=True)
+class Column:
+    """What was learnt about one column."""
+
+    name: str | int
+    """Column name, or position in an array."""
+    kind: Kind
+    """How the column is used; "ignored" if training had no value in it."""
+    holds: Literal["number", "boolean", "text", "time"]
+    """What its cells are."""
+    mean: float = 0.0
+    """Mean of the training cells (numeric)."""
+    scale: float = 1.0
+    """Standard deviation of the training cells (numeric)."""
+    categories: tuple[Category, ...] = ()
+    """Known categories; the code of a category is its position (categorical)."""
+    pooled: bool = False
+    """True if rare categories share one more code, which unseen ones get too (categorical)."""
+    missing: int = 0
+    """Missing cells in training."""
+
+    @property
+    def cardinality(self) -> int:
+        """Number of category codes."""
+        return len(self.categories) + self.pooled
+
+
+@dataclass(frozen=True)
+class Schema:
+    """All columns of the training table, in its order."""
+
+    columns: tuple[Column, ...]
+    n_rows: int
+    """Training rows."""
+    named: bool
+    """True if columns are known by name, False if by position."""
+
+    @property
+    def used(self) -> tuple[Column, ...]:
+        """The columns of an encoded row, in its order: numeric, then categorical."""
+        return tuple(c for kind in ("numeric", "categorical") for c in self.columns if c.kind == kind)
+
+    @property
+    def layout(self) -> CellLayout:
+        """Shape of an encoded row."""
+        cardinalities = tuple(c.cardinality for c in self.used if c.kind == "categorical")
+        return CellLayout(len(self.used) - len(cardinalities), cardinalities)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON; :meth:`from_dict` gives the schema back."""
+        return dataclasses.asdict(self)
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> Schema:
+        """Rebuild a schema from :meth:`to_dict`."""
+        columns = tuple(Column(**{**c, "categories": tuple(c["categories"])}) for c in values["columns"])
+        return cls(columns, values["n_rows"], values["named"])
+
+
+def learn_schema(table: Any, categorical_features: Sequence[str | int] | None = None) -> Schema:
+    """Learn the columns of a training table.
+
+    Parameters
+    ----------
+    table : DataFrame, pyarrow.Table or 2-D array
+        The training rows.
+    categorical_features : sequence of names or positions, optional
+        The columns that are categories, besides those that hold text or truth values. By default also every number
+        column with at most two different values: as a standardised number, a rare flag would drown the score.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> schema = learn_schema(np.array([[0.5, 1], [1.5, 0], [2.5, 1], [3.5, np.nan]]))
+    >>> [(c.kind, c.categories) for c in schema.columns]
+    [('numeric', ()), ('categorical', (0.0, 1.0))]
+    """
+    raw = read_columns(table)
+    if raw.n_rows < 2:
+        raise InputError(f"The table has {raw.n_rows} row(s) (n_samples={raw.n_rows}); fitting needs at least 2.")
+    names = list(raw.cells)
+    chosen = None if categorical_features is None else {_find(names, feature) for feature in categorical_features}
+    columns = tuple(_learn_column(raw, name, chosen) for name in names)
+    _report_columns(columns)
+    schema = Schema(columns, raw.n_rows, raw.named)
+    if not schema.used:
+        raise InputError("No column of the table has a value; there is nothing to learn from.")
+    return schema
+
+
+def encode(schema: Schema, table: Any) -> np.ndarray:
+    """Encode the rows of a table, columns matched by name (by position for arrays)."""
+    raw = read_columns(table)
+    cells = _match(schema, raw)
+    encoded = np.empty((raw.n_rows, len(schema.used)), dtype=np.float32)
+    for j, column in enumerate(schema.used):
+        encoded[:, j] = _encode_column(column, cells[column.name])
+    return encoded
+
+
+@dataclass(frozen=True)
+class RawColumns:
+    """A table as Python sees it: per column float64 (NaN = missing) or objects (None = missing)."""
+
+    cells: dict[str | int, np.ndarray]
+    holds: dict[str | int, Literal["number", "boolean", "text", "time"]]
+    n_rows: int
+    named: bool
+
+
+def read_columns(table: Any) -> RawColumns:
+    """Bring any supported table into one form."""
+    if hasattr(table, "toarray") and hasattr(table, "nnz"):
+        raise CellTypeError("Sparse data is not supported; pass X.toarray() instead (a dense array).")
+    try:
+        frame = nw.from_native(table, eager_only=True)
+    except TypeError:
+        return _read_array(table)
+    if isinstance(frame, nw.Series):
+        raise InputError("A single column was given; pass a table with rows and columns, such as X[['name']].")
+    names: list[str | int] = [str(name) for name in frame.columns]
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise InputError(f"Two columns are called {twice!r}; give each column its own name.")
+    named = _has_text_names(table)
+    keys = names if named else list(range(len(names)))
+    cells, holds = {}, {}
+    for key, name in zip(keys, names, strict=True):
+        cells[key], holds[key] = _read_series(frame[frame.columns[names.index(name)]], key)
+    return RawColumns(cells, holds, len(frame), named)
+
+
+def _has_text_names(table: Any) -> bool:
+    """A pandas frame made from an array has numbers for names, which mean positions."""
+    return all(isinstance(name, str) for name in getattr(table, "columns", [""])) or not hasattr(table, "iloc")
+
+
+def _read_array(table: Any) -> RawColumns:
+    array = np.asarray(table)
+    if array.ndim != 2:
+        raise InputError(
+            f"Expected 2D array with rows and columns, got an array of {array.ndim} dimension(s). Reshape your data: "
+            "X.reshape(-1, 1) for one column, X.reshape(1, -1) for one row."
+        )
+    if array.dtype.kind == "c":
+        raise CellTypeError("Complex data not supported: a cell must be a real number, a text or a time.")
+    if array.shape[0] == 0:
+        raise InputError("Found array with 0 sample(s): the table has no rows.")
+    if array.shape[1] == 0:
+        raise InputError(f"0 feature(s) (shape={array.shape}) while a minimum of 1 is required: the table has no columns.")
+    cells, holds = {}, {}
+    for j in range(array.shape[1]):
+        cells[j], holds[j] = _read_values(array[:, j], j)
+    return RawColumns(cells, holds, len(array), named=False)
+
+
+def _read_series(series: nw.Series[Any], name: str | int) -> tuple[np.ndarray, Any]:
+    dtype = series.dtype
+    if dtype.is_numeric():
+        return _finite(series.cast(nw.Float64()).to_numpy().astype(np.float64), name), "number"
+    if isinstance(dtype, nw.Datetime | nw.Date):
+        stamps = series.cast(nw.Datetime("us")) if isinstance(dtype, nw.Date) else series
+        stamps = stamps.dt.replace_time_zone(None) if getattr(dtype, "time_zone", None) else stamps
+        micros = stamps.dt.timestamp("us").cast(nw.Float64()).to_numpy().astype(np.float64)
+        return micros / 1e6, "time"
+    if isinstance(dtype, nw.Duration):
+        return series.dt.total_microseconds().cast(nw.Float64()).to_numpy().astype(np.float64) / 1e6, "time"
+    if isinstance(dtype, nw.Categorical | nw.Enum):
+        series = series.cast(nw.String())
+    values = np.array(series.to_list(), dtype=object)
+    return _read_values(values, name)
+
+
+def _read_values(values: np.ndarray, name: str | int) -> tuple[np.ndarray, Any]:
+    """Cells of unknown type: numbers if all are, truth values if all are, else text."""
+    if values.dtype.kind in "iuf":
+        return _finite(values.astype(np.float64), name), "number"
+    if values.dtype.kind in "mM":
+        micros = values.astype("M8[us]" if values.dtype.kind == "M" else "m8[us]")
+        return np.where(np.isnat(micros), np.nan, micros.astype(np.int64) / 1e6), "time"
+    cells = np.array([None if _is_missing(v) else _plain(v, name, row) for row, v in enumerate(values)], dtype=object)
+    present = [v for v in cells if v is not None]
+    if present and all(isinstance(v, bool) for v in present):
+        return cells, "boolean"
+    if all(isinstance(v, float) for v in present):
+        return _finite(np.array([np.nan if v is None else v for v in cells], dtype=np.float64), name), "number"
+    if all(isinstance(v, datetime) for v in present):
+        return np.array([np.nan if v is None else v.timestamp() for v in cells], dtype=np.float64), "time"
+    return np.array([None if v is None else _text(v) for v in cells], dtype=object), "text"
+
+
+def _is_missing(value: Any) -> bool:
+    return value is None or (isinstance(value, float) and value != value) or type(value).__name__ in ("NAType", "NaTType")
+
+
+def _plain(value: Any, name: str | int, row: int) -> bool | float | str | datetime:
+    if isinstance(value, bool | np.bool_):
+        return bool(value)
+    if isinstance(value, numbers.Real) or type(value).__name__ == "Decimal":
+        return float(value)
+    if isinstance(value, str | bytes):
+        return value.decode(errors="replace") if isinstance(value, bytes) else str(value)
+    if isinstance(value, datetime):
+        return value if value.tzinfo is None else value.replace(tzinfo=None) - value.utcoffset()  # type: ignore[operator]
+    if isinstance(value, date):
+        return datetime(value.year, value.month, value.day)
+    if isinstance(value, time | timedelta):
+        seconds = value.total_seconds() if isinstance(value, timedelta) else timedelta(
+            hours=value.hour, minutes=value.minute, seconds=value.second, microseconds=value.microsecond
+        ).total_seconds()
+        return float(seconds)
+    raise CellTypeError(
+        f"Column {name!r}, row {row} holds a {type(value).__name__}: argument must be a string, a real number, "
+        "a truth value or a time."
+    )
+
+
+def _text(value: bool | float | str | datetime) -> str:
+    """One spelling for a value, so that 22, 22.0 and "22" are the same category."""
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    return str(value)
+
+
+def _finite(values: np.ndarray, name: str | int) -> np.ndarray:
+    infinite = np.isinf(values)
+    if infinite.any():
+        raise InputError(
+            f"Column {name!r} holds an infinite value (inf) in row {int(infinite.argmax())}; "
+            "replace it by a number or leave the cell empty."
+        )
+    return values
+
+
+def _find(names: list[str | int], feature: str | int) -> str | int:
+    if feature in names:
+        return feature
+    if isinstance(feature, numbers.Integral) and -len(names) <= int(feature) < len(names):
+        return names[int(feature)]
+    raise InputError(f"categorical_features names {feature!r}, which is not a column of the table.")
+
+
+def _learn_column(raw: RawColumns, name: str | int, chosen: set[str | int] | None) -> Column:
+    cells, holds = raw.cells[name], raw.holds[name]
+    is_float = cells.dtype.kind == "f"
+    present = cells[~np.isnan(cells)] if is_float else cells[[v is not None for v in cells]]
+    missing = len(cells) - len(present)
+    if not len(present):
+        return Column(name, "ignored", holds, missing=missing)
+    if is_float:
+        distinct = np.unique(present)
+        is_category = name in chosen if chosen is not None else len(distinct) <= 2 and holds == "number"
+        if not is_category and len(distinct) > 1:
+            with np.errstate(over="ignore"):
+                mean, scale = float(present.mean()), float(present.std())
+            if not (np.isfinite(mean) and np.isfinite(scale)):
+                raise InputError(f"The numbers in column {name!r} are too large to average; rescale the column.")
+            if scale > 0:
+                return Column(name, "numeric", holds, mean=mean, scale=scale, missing=missing)
+    values, counts = np.unique(present if is_float else present.astype(type(present[0])), return_counts=True)
+    if len(values) > MAX_CATEGORIES:
+        kept = np.sort(np.argsort(-counts, kind="stable")[: MAX_CATEGORIES - 1])
+        return Column(name, "categorical", holds, categories=_plain_tuple(values[kept]), pooled=True, missing=missing)
+    return Column(name, "categorical", holds, categories=_plain_tuple(values), missing=missing)
+
+
+def _plain_tuple(values: np.ndarray) -> tuple[Category, ...]:
+    return tuple(v if isinstance(v, str) else v.item() for v in values.tolist()) if values.dtype == object else tuple(values.tolist())
+
+
+def _report_columns(columns: tuple[Column, ...]) -> None:
+    """Say once, in one warning, what is unusual about the columns."""
+    notes: list[tuple[str, Callable[[Column], bool]]] = [
+        ("have no value in training and are ignored", lambda c: c.kind == "ignored"),
+        (
+            "are constant in training and only tell whether a cell differs from that one value",
+            lambda c: c.kind == "categorical" and c.cardinality == 1,
+        ),
+        (f"have more than {MAX_CATEGORIES} categories; the rarest are pooled", lambda c: c.pooled),
+    ]
+    found = []
+    for text, applies in notes:
+        names = [repr(c.name) for c in columns if applies(c)]
+        if names:
+            listed = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
+            found.append(f"{len(names)} column(s) ({listed}) {text}")
+    if found:
+        warnings.warn("; ".join(found) + ".", TableWarning, stacklevel=4)
+
+
+def _match(schema: Schema, raw: RawColumns) -> dict[str | int, np.ndarray]:
+    """The cells of every known column; clear errors for missing, extra and ill-typed ones."""
+    known = [c.name for c in schema.columns]
+    if schema.named and raw.named:
+        missing = [name for name in known if name not in raw.cells]
+        extra = [name for name in raw.cells if name not in set(known)]
+        if missing or extra:
+            lacks = f" is missing {_listed(missing)}" if missing else ""
+            has = f" has the unknown column(s) {_listed(extra)}" if extra else ""
+            raise InputError(
+                "The feature names should match those that were passed during fit: the table"
+                + " and".join(part for part in (lacks, has) if part)
+                + "."
+            )
+        renamed = {name: name for name in known}
+    else:
+        if len(raw.cells) != len(known):
+            raise InputError(f"X has {len(raw.cells)} features, but NPTAD is expecting {len(known)} features as input.")
+        renamed = dict(zip(known, raw.cells, strict=True))
+    return {c.name: _as_learnt(c, raw.cells[renamed[c.name]], raw.holds[renamed[c.name]]) for c in schema.columns}
+
+
+def _listed(names: Sequence[str | int]) -> str:
+    shown = ", ".join(repr(name) for name in names[:5])
+    return shown + (f" and {len(names) - 5} more" if len(names) > 5 else "")
+
+
+def _as_learnt(column: Column, cells: np.ndarray, holds: str) -> np.ndarray:
+    """Cells in the form the column had in training; a different kind of content is an error."""
+    empty = all(v is None for v in cells) if cells.dtype == object else bool(np.isnan(cells).all())
+    if column.holds == holds or column.kind == "ignored":
+        return cells
+    if empty:
+        return np.full(len(cells), np.nan) if column.holds in ("number", "time") else np.full(len(cells), None, dtype=object)
+    if column.holds == "text" and holds == "number":
+        return np.array([None if np.isnan(v) else _text(float(v)) for v in cells], dtype=object)
+    if column.holds == "number" and holds == "boolean":
+        return np.array([np.nan if v is None else float(v) for v in cells])
+    if column.holds == "boolean" and holds == "number" and np.isin(cells[~np.isnan(cells)], (0, 1)).all():
+        return np.array([None if np.isnan(v) else bool(v) for v in cells], dtype=object)
+    example = next(v for v in cells if v is not None and v == v)
+    raise InputError(f"Column {column.name!r} held {column.holds} cells in training but now holds {holds}, such as {str(example)[:40]!r}.")
+
+
+def _encode_column(column: Column, cells: np.ndarray) -> np.ndarray:
+    if column.kind == "numeric":
+        with np.errstate(over="ignore"):
+            return ((cells - column.mean) / column.scale).clip(-LARGEST_STANDARDISED, LARGEST_STANDARDISED)
+    unknown = len(column.categories) if column.pooled else UNSEEN
+    if cells.dtype == object:
+        position = {category: code for code, category in enumerate(column.categories)}
+        return np.array([np.nan if v is None else position.get(v, unknown) for v in cells], dtype=np.float32)
+    # float32 files round numbers; a category is met if it agrees at that precision.
+    categories = np.array(column.categories, dtype=np.float64)
+    place = np.searchsorted(categories, cells).clip(max=len(categories) - 1)
+    codes = np.full(len(cells), float(unknown))
+    for candidate in (place, (place - 1).clip(min=0)):
+        same = np.isclose(categories[candidate], cells, rtol=1e-7, atol=0.0)
+        codes[same] = candidate[same]
+    codes[np.isnan(cells)] = np.nan
+    return codes
+
+
+def decode_cell(column: Column, encoded: float) -> Category | None:
+    """The value of a cell in the units of the table; None for a missing or unseen one."""
+    if encoded != encoded:
+        return None
+    if column.kind == "numeric":
+        return float(encoded) * column.scale + column.mean
+    code = int(encoded)
+    return column.categories[code] if 0 <= code < len(column.categories) else None
