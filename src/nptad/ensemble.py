@@ -8,7 +8,7 @@ weights have still seen it.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import blake2b
 from pathlib import Path
@@ -21,9 +21,12 @@ from nptad.loss import CellLayout
 from nptad.masks import mask_bank
 from nptad.model import NPT
 from nptad.rng import MemberRandom
-from nptad.score import Member, prepare_member, score_rows
+from nptad.score import Member, mean_mask_losses, prepare_member, score_rows
 from nptad.settings import Settings
 from nptad.train import History, train
+
+_SCALE_ROWS = 1000
+"""Training rows that set a member's mask scale."""
 
 
 def left_out_rows(n_rows: int, n_members: int, seed: int) -> np.ndarray:
@@ -73,6 +76,8 @@ class Ensemble:
     """Rows of ``context`` that make each member's context, (K, N)."""
     context_source: np.ndarray
     """Training row behind each row of ``context``, (C,)."""
+    mask_scale: np.ndarray
+    """What each member's loss under each mask is divided by, (K, M)."""
 
     @property
     def n_members(self) -> int:
@@ -90,7 +95,8 @@ class Ensemble:
         context = torch.from_numpy(self.context).to(self.device)
         n_train = int((~self.left_out[0]).sum())
         rows = torch.from_numpy(self.context_rows).to(self.device)
-        return [prepare_member(self.model.member(k), context[rows[k]], n_train) for k in range(self.n_members)]
+        scale = torch.from_numpy(self.mask_scale).to(self.device)
+        return [prepare_member(self.model.member(k), context[rows[k]], n_train, scale[k]) for k in range(self.n_members)]
 
     @cached_property
     def _known(self) -> tuple[np.ndarray, np.ndarray]:
@@ -175,8 +181,23 @@ def fit_ensemble(
     size = min(settings.context_size or n_rows, rows.shape[1])
     chosen = np.stack([np.sort(random.choice(r, size, replace=False)) if size < len(r) else r for r in rows])
     source = np.unique(chosen)
-    ensemble = Ensemble(model, masks, left_out, row_keys(x), x[source], np.searchsorted(source, chosen), source)
+    scale = np.ones((n_members, len(masks)), dtype=np.float32)
+    ensemble = Ensemble(model, masks, left_out, row_keys(x), x[source], np.searchsorted(source, chosen), source, scale)
+    if settings.scale_masks:
+        ensemble = replace(ensemble, mask_scale=_mask_scale(ensemble, x, random))
     return ensemble, history
+
+
+def _mask_scale(ensemble: Ensemble, x: np.ndarray, random: np.random.Generator) -> np.ndarray:
+    """Mean loss under each mask of training rows that the member left out (of its own context, if it is alone)."""
+    scales = []
+    for member, left_out in zip(ensemble.members, ensemble.left_out, strict=True):
+        rows = np.flatnonzero(left_out) if ensemble.n_members > 1 else np.arange(len(x))
+        rows = np.sort(random.choice(rows, min(len(rows), _SCALE_ROWS), replace=False))
+        own = torch.from_numpy(ensemble.witnesses(x[rows]).own).to(ensemble.device) if ensemble.n_members == 1 else None
+        device_rows = torch.from_numpy(x[rows]).to(ensemble.device)
+        scales.append(mean_mask_losses(member, device_rows, ensemble.masks.to(ensemble.device), own).cpu().numpy())
+    return np.stack(scales)
 
 
 def row_keys(x: np.ndarray) -> np.ndarray:

@@ -44,17 +44,18 @@ def cell_losses(prediction: Prediction, x: Tensor, layout: CellLayout, n_train: 
     costs, and no less than 2 log(n_train + 1): one occurrence in n_train + 1 rows is the most it can claim, and a
     squared error is twice a negative log-likelihood.
     """
-    squared = (prediction.numeric - x[..., : layout.n_numeric]) ** 2
-    losses = [squared]
+    missing = x.isnan()
+    x = x.masked_fill(missing, 0.0)  # a NaN would spoil gradients even where its loss is not used
+    losses = (prediction.numeric - x[..., : layout.n_numeric]) ** 2
     if layout.cardinalities:
-        codes = x[..., layout.n_numeric :]
-        log_p = prediction.log_probabilities
-        known = codes.nan_to_num(nan=0.0).clamp(min=0).long()
-        seen = -log_p.gather(-1, known.unsqueeze(-1)).squeeze(-1)
-        least = -log_p.masked_fill(log_p.isneginf(), float("inf")).amin(dim=-1)
-        unseen = least.clamp(min=2 * log(n_train + 1))
-        losses.append(torch.where(codes == UNSEEN, unseen, seen))
-    return torch.cat(losses, dim=-1).masked_fill(x.isnan(), 0.0)
+        codes, log_p = x[..., layout.n_numeric :], prediction.log_probabilities
+        categorical = -log_p.gather(-1, codes.clamp(min=0).long().unsqueeze(-1)).squeeze(-1)
+        unseen = codes == UNSEEN
+        if bool(unseen.any()):
+            least = -log_p.masked_fill(log_p.isneginf(), float("inf")).amin(dim=-1)
+            categorical = torch.where(unseen, least.clamp(min=2 * log(n_train + 1)), categorical)
+        losses = torch.cat((losses, categorical), dim=-1)
+    return losses.masked_fill(missing, 0.0)
 
 
 def masked_mean(losses: Tensor, targets: Tensor) -> Tensor:

@@ -77,9 +77,10 @@ def _write(detector: NPTAD, directory: Path) -> None:
         "row_keys": ensemble.row_keys.view(np.int64),
         "context_rows": ensemble.context_rows,
         "context_source": ensemble.context_source,
+        "mask_scale": ensemble.mask_scale,
         "training_scores": detector.training_scores_,
     }
-    tensors |= {name: torch.from_numpy(np.ascontiguousarray(array)) for name, array in arrays.items()}
+    tensors |= {name: torch.from_numpy(np.array(array)) for name, array in arrays.items()}
     write_tensors(directory / WEIGHTS, {**tensors, "masks": ensemble.masks})
     columns = {str(c.name): pa.array(ensemble.context[:, j]) for j, c in enumerate(detector.schema_.used)}
     pq.write_table(pa.table(columns), directory / CONTEXT)
@@ -162,6 +163,7 @@ def _restore(config: dict[str, Any], tensors: dict[str, torch.Tensor], context: 
         rows,
         tensors["context_rows"].numpy(),
         tensors["context_source"].numpy(),
+        tensors["mask_scale"].numpy(),
     )
     detector.training_scores_ = tensors["training_scores"].numpy()
     detector.offset_ = config["offset"]

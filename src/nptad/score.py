@@ -9,7 +9,7 @@ Cost of scoring a row: masks x (layers x H^2 + context x H) for the full row att
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -42,13 +42,15 @@ class Member:
     """Keys and values of its context rows."""
     n_train: int
     """Rows it was trained on."""
+    mask_scale: Tensor
+    """What the loss under each mask is divided by, (M,); ones for the paper's score."""
 
 
 @torch.no_grad()
-def prepare_member(model: NPT, context: Tensor, n_train: int) -> Member:
+def prepare_member(model: NPT, context: Tensor, n_train: int, mask_scale: Tensor) -> Member:
     """Run the context rows (N, D) once and keep what queries need of them."""
     model = model.eval()
-    return Member(model, model.context(context.unsqueeze(0)), n_train)
+    return Member(model, model.context(context.unsqueeze(0)), n_train, mask_scale)
 
 
 @torch.no_grad()
@@ -95,10 +97,13 @@ def score_rows(
 
 @torch.no_grad()
 def mask_losses(member: Member, x: Tensor, masks: Tensor, own: Tensor | None = None) -> Tensor:
-    """Mean loss of the hidden cells of every row under every mask, (n, M); NaN where all of them are missing."""
+    """Loss of every row under every mask, (n, M): the sum over its hidden cells, divided by the mask's scale.
+
+    Hidden cells that are missing count as the average of the others; NaN where all of them are missing.
+    """
     losses = x.new_empty(len(x) * len(masks))
     for chunk in _reconstructions(member, x, masks, own):
-        losses[chunk.place] = chunk.target_losses.sum(1) / chunk.targets.sum(1)
+        losses[chunk.place] = chunk.losses.sum(1).masked_fill(~chunk.counted, float("nan"))
     return losses.view(len(x), len(masks))
 
 
@@ -108,10 +113,18 @@ def cell_contributions(member: Member, x: Tensor, masks: Tensor, own: Tensor | N
     total = x.new_zeros(len(x), x.shape[1], dtype=torch.float64)
     counted = x.new_zeros(len(x), dtype=torch.float64)
     for chunk in _reconstructions(member, x, masks, own):
-        n_targets = chunk.targets.sum(1, keepdim=True)
-        total.index_add_(0, chunk.row, (chunk.target_losses / n_targets.clamp(min=1)).double())
-        counted.index_add_(0, chunk.row, (n_targets[:, 0] > 0).double())
+        total.index_add_(0, chunk.row, chunk.losses.double())
+        counted.index_add_(0, chunk.row, chunk.counted.double())
     return total / counted.clamp(min=1).unsqueeze(1)
+
+
+SCALE_FLOOR = 0.01
+"""Masks are scaled by no less than this: below a hundredth of a column's variance a loss is noise."""
+
+
+def mean_mask_losses(member: Member, x: Tensor, masks: Tensor, own: Tensor | None = None) -> Tensor:
+    """Mean loss under each mask over the rows ``x``, the scale of normalised scores, (M,)."""
+    return mask_losses(member, x, masks, own).nanmean(dim=0).nan_to_num(nan=1.0).clamp(min=SCALE_FLOOR)
 
 
 @torch.no_grad()
@@ -120,7 +133,9 @@ def expected_cells(member: Member, x: Tensor, own: Tensor | None = None) -> Pred
     n_features = x.shape[1]
     n_numeric = member.model.layout.n_numeric
     numeric, log_probabilities = [], []
-    for chunk in _reconstructions(member, x, torch.eye(n_features, dtype=torch.bool, device=x.device), own):
+    singles = torch.eye(n_features, dtype=torch.bool, device=x.device)
+    plain = replace(member, mask_scale=x.new_ones(n_features))
+    for chunk in _reconstructions(plain, x, singles, own):
         feature = torch.arange(chunk.place.start, chunk.place.stop, device=x.device) % n_features
         is_numeric = feature < n_numeric
         pairs = torch.arange(len(feature), device=x.device)
@@ -141,8 +156,10 @@ class _Chunk:
     place: slice
     row: Tensor
     prediction: Prediction
-    targets: Tensor
-    target_losses: Tensor
+    counted: Tensor
+    """Whether the mask hides a cell that is there, (R,)."""
+    losses: Tensor
+    """Loss of each hidden cell as it counts in the loss of its mask, (R, D)."""
 
 
 def _reconstructions(member: Member, x: Tensor, masks: Tensor, own: Tensor | None) -> Iterator[_Chunk]:
@@ -159,9 +176,12 @@ def _reconstructions(member: Member, x: Tensor, masks: Tensor, own: Tensor | Non
         prediction = model.query(rows.unsqueeze(0), hidden.unsqueeze(0), member.cache, left_out)
         losses = cell_losses(prediction, rows.unsqueeze(0), model.layout, member.n_train)[0]
         targets = hidden & ~rows.isnan()
+        n_targets = targets.sum(1)
+        weight = hidden.sum(1) / n_targets.clamp(min=1) / member.mask_scale[pair % n_masks]
+        losses = losses * targets * weight.unsqueeze(1)
         kept = slice(0, stop - start)
         prediction = Prediction(prediction.numeric[0, kept], prediction.log_probabilities[0, kept])
-        yield _Chunk(slice(start, stop), row[kept], prediction, targets[kept], (losses * targets)[kept])
+        yield _Chunk(slice(start, stop), row[kept], prediction, n_targets[kept] > 0, losses[kept])
 
 
 def _chunk_rows(member: Member, n_features: int, leave_out: bool) -> int:

@@ -52,6 +52,9 @@ class Settings:
     """Largest mask bank; a bigger one is sampled."""
     aggregation: Aggregation = "mean"
     """How the losses under all masks become one score."""
+    scale_masks: bool = False
+    """Divide the loss under each mask by its mean over training rows that the member has not seen, so that cells
+    that are hard to predict for every row do not drown the others."""
     context_size: int | None = None
     """Training rows kept as context for scoring, None for all; a random subset otherwise."""
 
