@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import sys
+from typing import Annotated
 
-from cyclopts import App
+from cyclopts import App, Parameter
+from cyclopts.validators import Number
 
 from nptad.errors import NPTADError
 
@@ -12,7 +14,7 @@ app = App(name="nptad", help="Find the anomalous rows of a table and say why.")
 
 
 @app.command
-def demo(*, seed: int = 0) -> None:
+def demo(*, seed: Annotated[int, Parameter(validator=Number(gte=0))] = 0) -> None:
     """Find ten unusual wines among normal ones, in under a minute.
 
     Parameters

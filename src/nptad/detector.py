@@ -168,35 +168,40 @@ class NPTAD(OutlierMixin, BaseEstimator):
         """
         contamination = _check_contamination(self.contamination)
         _check_time_limit(self.time_limit)
+        _check_random_state(self.random_state)
+        _check_verbose(self.verbose)
+        device = _resolve_device(self.device)
         schema = learn_schema(X, self.categorical_features)
         x = encode(schema, X)
         settings = self._resolve_settings(len(x), schema.layout.n_features)
         n_members = self._resolve_members(len(x))
         seeds = spawn_seeds(self.random_state, 3 + n_members)
         with progress_bar("Training", settings.n_steps, self.verbose) as advance:
-            self.ensemble_, self.history_ = fit_ensemble(
+            ensemble, history = fit_ensemble(
                 x,
                 schema.layout,
                 settings,
                 seeds[1:],
-                device=_resolve_device(self.device),
+                device=device,
                 time_limit=self.time_limit,
                 checkpoint=checkpoint,
                 report=lambda entry: advance(1, f"loss {entry['loss']:.3f}"),
             )
-        self.schema_, self.settings_ = schema, settings
+        chosen = np.arange(len(x))
+        if contamination == "auto" and len(x) > _AUTO_ROWS:
+            chosen = np.sort(np.random.default_rng(seeds[0]).choice(len(x), _AUTO_ROWS, replace=False))
+        share = 1 - AUTO_QUANTILE if contamination == "auto" else float(contamination)
+        training_scores = -self._anomaly_scores(ensemble, x[chosen], "Calibrating")
+
+        # Only now, so that a fit that fails or is interrupted leaves the detector as it was.
+        self.schema_, self.settings_, self.ensemble_, self.history_ = schema, settings, ensemble, history
+        self.training_scores_ = training_scores
+        self.offset_ = float(np.quantile(training_scores, share))
         self.n_features_in_ = len(schema.columns)
         if schema.named:
             self.feature_names_in_ = np.array([c.name for c in schema.columns], dtype=object)
         elif hasattr(self, "feature_names_in_"):
             del self.feature_names_in_
-
-        chosen = np.arange(len(x))
-        if contamination == "auto" and len(x) > _AUTO_ROWS:
-            chosen = np.sort(np.random.default_rng(seeds[0]).choice(len(x), _AUTO_ROWS, replace=False))
-        share = 1 - AUTO_QUANTILE if contamination == "auto" else float(contamination)
-        self.training_scores_ = -self._anomaly_scores(x[chosen], "Calibrating")
-        self.offset_ = float(np.quantile(self.training_scores_, share))
         return self
 
     def score_samples(self, X: Any) -> np.ndarray:
@@ -207,7 +212,7 @@ class NPTAD(OutlierMixin, BaseEstimator):
         check_is_fitted(self)
         scores = [np.empty(0)]
         for block in _row_blocks(X):
-            scores.append(-self._anomaly_scores(encode(self.schema_, block), "Scoring"))
+            scores.append(-self._anomaly_scores(self.ensemble_, encode(self.schema_, block), "Scoring"))
         return np.concatenate(scores)
 
     def decision_function(self, X: Any) -> np.ndarray:
@@ -237,12 +242,13 @@ class NPTAD(OutlierMixin, BaseEstimator):
         check_is_fitted(self)
         save(self, directory)
 
-    def _anomaly_scores(self, x: np.ndarray, description: str) -> np.ndarray:
+    def _anomaly_scores(self, ensemble: Ensemble, x: np.ndarray, description: str) -> np.ndarray:
         empty = int(np.isnan(x).all(axis=1).sum())
         if empty:
             warnings.warn(f"{empty} row(s) have no value in any known column and get the score 0.", TableWarning, stacklevel=3)
-        with progress_bar(description, len(x) * self.ensemble_.n_members, self.verbose) as advance:
-            return self.ensemble_.scores(x, advance)
+        witnesses = ensemble.witnesses(x)
+        with progress_bar(description, int((witnesses.weights > 0).sum()), self.verbose) as advance:
+            return ensemble.scores(x, witnesses, advance)
 
     def _resolve_settings(self, n_rows: int, n_features: int) -> Settings:
         settings = self.settings if self.settings is not None else default_settings(n_rows, n_features)
@@ -251,7 +257,7 @@ class NPTAD(OutlierMixin, BaseEstimator):
         names = ("embedding_dim", "n_steps", "batch_size", "learning_rate", "mask_rate")
         changes: dict[str, Any] = {name: getattr(self, name) for name in names if getattr(self, name) is not None}
         if self.max_masked is not None:
-            if not isinstance(self.max_masked, int | np.integer) or self.max_masked < 1:
+            if not _is_whole(self.max_masked) or self.max_masked < 1:
                 raise InputError(f"max_masked must be a whole number of at least 1, got {self.max_masked!r}.")
             changes["mask_sizes"] = tuple(range(1, int(self.max_masked) + 1))
         return dataclasses.replace(settings, **changes)
@@ -259,7 +265,7 @@ class NPTAD(OutlierMixin, BaseEstimator):
     def _resolve_members(self, n_rows: int) -> int:
         if self.n_members is None:
             return default_members(n_rows)
-        if not isinstance(self.n_members, int | np.integer) or not 1 <= self.n_members <= n_rows:
+        if not _is_whole(self.n_members) or not 1 <= self.n_members <= n_rows:
             raise InputError(f"n_members must be a whole number from 1 to the number of rows ({n_rows}), got {self.n_members!r}.")
         return int(self.n_members)
 
@@ -280,15 +286,36 @@ def _row_blocks(table: Any) -> Any:
     return (take[start : start + _ENCODE_ROWS] for start in range(0, n_rows, _ENCODE_ROWS))
 
 
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, int | np.integer) and not isinstance(value, bool)
+
+
+def _is_real(value: Any) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool)
+
+
 def _check_contamination(value: Any) -> float | str:
-    if value == "auto" or (isinstance(value, Real) and not isinstance(value, bool) and 0 < value <= 0.5):
-        return value  # type: ignore[return-value]
+    if (isinstance(value, str) and value == "auto") or (_is_real(value) and 0 < value <= 0.5):
+        return value
     raise InputError(f"contamination must be 'auto' or a number above 0 and up to 0.5, got {value!r}.")
 
 
 def _check_time_limit(value: Any) -> None:
-    if value is not None and not (isinstance(value, Real) and value > 0):
+    if value is not None and not (_is_real(value) and value > 0):
         raise InputError(f"time_limit must be None or a number of seconds above 0, got {value!r}.")
+
+
+def _check_random_state(value: Any) -> None:
+    generator = isinstance(value, np.random.RandomState | np.random.Generator)
+    if not (value is None or generator or (_is_whole(value) and value >= 0)):
+        raise InputError(
+            f"random_state must be None, a whole number of at least 0, a RandomState or a Generator, got {value!r}."
+        )
+
+
+def _check_verbose(value: Any) -> None:
+    if not isinstance(value, int | np.bool_):
+        raise InputError(f"verbose must be True or False, got {value!r}.")
 
 
 def _resolve_device(name: str) -> torch.device:
@@ -296,7 +323,7 @@ def _resolve_device(name: str) -> torch.device:
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
         device = torch.device(name)
-        torch.empty(0, device=device)
+        torch.zeros(1, device=device).cpu()  # there and back: some devices hold shapes but no numbers
     except (RuntimeError, AssertionError, TypeError) as error:
         raise InputError(f"device {name!r} cannot be used here ({str(error).splitlines()[0]}); use 'auto' or 'cpu'.") from error
     return device

@@ -8,10 +8,11 @@ weights have still seen it.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from hashlib import blake2b
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -78,6 +79,10 @@ class Ensemble:
     """Training row behind each row of ``context``, (C,)."""
     mask_scale: np.ndarray
     """What each member's loss under each mask is divided by, (K, M)."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Pickle the fields only: the cached contexts are many times their size and quickly computed."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
 
     @property
     def n_members(self) -> int:
@@ -149,9 +154,8 @@ class Ensemble:
                 )
         return scores
 
-    def scores(self, x: np.ndarray, advance: Callable[[int], None] | None = None) -> np.ndarray:
+    def scores(self, x: np.ndarray, witnesses: Witnesses, advance: Callable[[int], None] | None = None) -> np.ndarray:
         """Score of each row: the weighted mean over its witnesses, higher = more anomalous."""
-        witnesses = self.witnesses(x)
         return np.nansum(self.member_scores(x, witnesses, advance) * witnesses.weights, axis=1)
 
 
@@ -176,6 +180,9 @@ def fit_ensemble(
     model = NPT(layout, settings, MemberRandom(member_seeds)).to(device)
     x_members = torch.from_numpy(x[rows]).to(device)
     history = train(model, x_members, time_limit=time_limit, checkpoint=checkpoint, report=report)
+    for parameter in model.parameters():
+        # Training made them views of one vector, all of which a pickle would hold once per parameter.
+        parameter.data, parameter.grad = parameter.data.clone(), None
 
     random = np.random.default_rng(fold_seed)
     size = min(settings.context_size or n_rows, rows.shape[1])

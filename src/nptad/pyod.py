@@ -6,8 +6,11 @@ from typing import Any
 
 import numpy as np
 from pyod.models.base import BaseDetector
+from sklearn.base import clone
+from sklearn.utils.validation import check_is_fitted
 
 from nptad.detector import NPTAD
+from nptad.errors import InputError
 
 
 class PyODNPTAD(BaseDetector):
@@ -39,12 +42,15 @@ class PyODNPTAD(BaseDetector):
     def fit(self, X: Any, y: Any = None) -> PyODNPTAD:
         """Fit on the rows of ``X``; ``y`` is ignored."""
         self._set_n_classes(y)
-        parameters = {} if self.detector is None else self.detector.get_params(deep=False)
-        self.detector_ = NPTAD(**{**parameters, "contamination": self.contamination}).fit(X)
+        if not isinstance(self.detector, NPTAD | None):
+            raise InputError(f"detector must be an nptad.NPTAD or None, got {type(self.detector).__name__}.")
+        detector = NPTAD() if self.detector is None else clone(self.detector)
+        self.detector_ = detector.set_params(contamination=self.contamination).fit(X)
         self.decision_scores_ = -self.detector_.training_scores_
         self._process_decision_scores()
         return self
 
     def decision_function(self, X: Any) -> np.ndarray:
         """Anomaly scores of the rows of ``X``, higher = more abnormal."""
+        check_is_fitted(self, "detector_")
         return -self.detector_.score_samples(X)

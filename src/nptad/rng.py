@@ -66,4 +66,4 @@ class MemberRandom:
     def restore(self, state: Tensor) -> None:
         """Continue from a state returned by :meth:`state`."""
         for generator, member_state in zip(self.generators, state, strict=True):
-            generator.set_state(member_state.contiguous())
+            generator.set_state(member_state.clone())  # set_state crashes on a view into a larger tensor

@@ -6,6 +6,8 @@ import dataclasses
 from dataclasses import dataclass
 from typing import Any, Literal
 
+import numpy as np
+
 from nptad.errors import InputError
 from nptad.masks import bank_size
 
@@ -59,26 +61,42 @@ class Settings:
     """Training rows kept as context for scoring, None for all; a random subset otherwise."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "mask_sizes", tuple(self.mask_sizes))
+        for field in dataclasses.fields(self):
+            object.__setattr__(self, field.name, _plain(getattr(self, field.name)))
         for name in ("embedding_dim", "n_layers", "n_heads", "rank", "n_steps", "max_masks"):
             _require(_is_int(getattr(self, name)) and getattr(self, name) >= 1, self, name, "a whole number of at least 1")
         for name in ("batch_size", "context_size"):
             value = getattr(self, name)
             _require(value is None or (_is_int(value) and value >= 2), self, name, "None or a whole number of at least 2")
         for name in ("dropout", "attention_dropout"):
-            _require(0 <= getattr(self, name) < 1, self, name, "at least 0 and below 1")
-        _require(0 < self.mask_rate < 1, self, "mask_rate", "between 0 and 1")
-        _require(0 < self.learning_rate < float("inf"), self, "learning_rate", "above 0")
+            value = getattr(self, name)
+            _require(_is_number(value) and 0 <= value < 1, self, name, "a number of at least 0 and below 1")
+        _require(_is_number(self.mask_rate) and 0 < self.mask_rate < 1, self, "mask_rate", "a number between 0 and 1")
+        rate_fits = _is_number(self.learning_rate) and 0 < self.learning_rate < float("inf")
+        _require(rate_fits, self, "learning_rate", "a number above 0")
+        _require(isinstance(self.scale_masks, bool), self, "scale_masks", "True or False")
         _require(self.row_attention in ("full", "low_rank", "none"), self, "row_attention", "'full', 'low_rank' or 'none'")
         _require(self.aggregation in ("mean", "max"), self, "aggregation", "'mean' or 'max'")
         _require(self.embedding_dim % self.n_heads == 0, self, "embedding_dim", f"a multiple of n_heads={self.n_heads}")
         _require(self.rank % self.n_heads == 0, self, "rank", f"a multiple of n_heads={self.n_heads}")
-        sizes_fit = bool(self.mask_sizes) and all(_is_int(size) and size >= 1 for size in self.mask_sizes)
-        _require(sizes_fit, self, "mask_sizes", "whole numbers of at least 1")
+        sizes = self.mask_sizes
+        sizes_fit = isinstance(sizes, tuple) and bool(sizes) and all(_is_int(size) and size >= 1 for size in sizes)
+        _require(sizes_fit and len(set(sizes)) == len(sizes), self, "mask_sizes", "different whole numbers of at least 1")
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON; ``Settings(**d)`` gives the settings back."""
         return dataclasses.asdict(self)
+
+
+def _plain(value: Any) -> Any:
+    """Lists (as JSON has them) and NumPy scalars (as parameter grids have them) as plain values."""
+    if isinstance(value, list | tuple | range | np.ndarray):
+        return tuple(_plain(part) for part in value)
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _is_int(value: Any) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import numbers
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta
 from typing import Any, Literal
@@ -111,6 +111,8 @@ def learn_schema(table: Any, categorical_features: Sequence[str | int] | None = 
     if raw.n_rows < 2:
         raise InputError(f"The table has {raw.n_rows} row(s) (n_samples={raw.n_rows}); fitting needs at least 2.")
     names = list(raw.cells)
+    if isinstance(categorical_features, str) or not isinstance(categorical_features, Iterable | None):
+        raise InputError(f"categorical_features must be a list of column names or positions, got {categorical_features!r}.")
     chosen = None if categorical_features is None else {_find(names, feature) for feature in categorical_features}
     columns = tuple(_learn_column(raw, name, chosen) for name in names)
     _report_columns(columns)
@@ -157,8 +159,8 @@ def read_columns(table: Any) -> RawColumns:
     named = _has_text_names(table)
     keys = names if named else list(range(len(names)))
     cells, holds = {}, {}
-    for key, name in zip(keys, names, strict=True):
-        cells[key], holds[key] = _read_series(frame[frame.columns[names.index(name)]], key)
+    for key, series in zip(keys, frame.iter_columns(), strict=True):
+        cells[key], holds[key] = _read_series(series, key)
     return RawColumns(cells, holds, len(frame), named)
 
 
@@ -265,9 +267,9 @@ def _finite(values: np.ndarray, name: str | int) -> np.ndarray:
 
 
 def _find(names: list[str | int], feature: str | int) -> str | int:
-    if feature in names:
+    if feature in names and not isinstance(feature, bool):  # True == 1, but means no position
         return feature
-    if isinstance(feature, numbers.Integral) and -len(names) <= int(feature) < len(names):
+    if isinstance(feature, numbers.Integral) and not isinstance(feature, bool) and -len(names) <= int(feature) < len(names):
         return names[int(feature)]
     raise InputError(f"categorical_features names {feature!r}, which is not a column of the table.")
 
