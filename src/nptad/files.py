@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from uuid import uuid4
 
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
@@ -15,13 +15,16 @@ from torch import Tensor
 from nptad.errors import ModelFileError
 
 
+def name_beside(path: Path) -> Path:
+    """A free name in the same directory, for what is to take the place of ``path`` or to leave it."""
+    return path.with_name(f".nptad-{uuid4().hex}.tmp")
+
+
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
     """A temporary name beside ``path`` that takes its place when the block ends well, and vanishes otherwise."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
-    os.close(handle)
-    temporary = Path(name)
+    temporary = name_beside(path)
     try:
         yield temporary
         with temporary.open("rb") as written:

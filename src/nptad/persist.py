@@ -13,7 +13,6 @@ import json
 import os
 import platform
 import shutil
-import tempfile
 from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
@@ -27,7 +26,7 @@ import torch
 from nptad.detector import NPTAD
 from nptad.ensemble import Ensemble
 from nptad.errors import InputError, ModelFileError
-from nptad.files import load_tensors, write_tensors
+from nptad.files import load_tensors, name_beside, write_tensors
 from nptad.model import NPT
 from nptad.rng import MemberRandom
 from nptad.settings import Settings
@@ -43,30 +42,42 @@ def save(detector: NPTAD, directory: str | Path) -> None:
 
     An earlier model in the same place is replaced; anything else there is left alone and an error raised.
     """
-    target = Path(directory)
-    if target.exists() and not (target / CONFIG).is_file() and (not target.is_dir() or any(target.iterdir())):
-        raise InputError(f"{target} exists and is not a saved nptad model; name another directory.")
+    target = Path(directory).resolve()
+    temporary = name_beside(target)
     try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        temporary = Path(tempfile.mkdtemp(prefix=f".{target.name}.", suffix=".tmp", dir=target.parent))
+        if not _may_replace(target):
+            raise InputError(f"{target} exists and is not only a saved nptad model; name another directory.")
+        temporary.mkdir(parents=True)
+        _write(detector, temporary)
+        _take_place(temporary, target)
     except OSError as error:
         raise InputError(f"{target} cannot be written: {error}.") from error
-    try:
-        _write(detector, temporary)
-        temporary.chmod(0o755)
-        _take_place(temporary, target)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
 
 
-def _take_place(new: Path, target: Path) -> None:
+def _may_replace(target: Path) -> bool:
+    """True if there is nothing at ``target`` but an earlier model; many programs call their files config.json."""
     if not target.exists():
+        return True
+    names = {path.name for path in target.iterdir()} if target.is_dir() else {""}
+    try:
+        return not names or (names <= {CONFIG, WEIGHTS, CONTEXT, CARD} and "checksums" in _parse_config(target))
+    except ModelFileError:
+        return False
+
+
+def _take_place(new: Path, target: Path) -> None:
+    old = name_beside(target)
+    if target.exists():
+        target.rename(old)
+    try:
         new.rename(target)
-        return
-    old = new.with_suffix(".old")
-    target.rename(old)
-    new.rename(target)
-    shutil.rmtree(old)
+    except BaseException:
+        if old.exists():
+            old.rename(target)
+        raise
+    shutil.rmtree(old, ignore_errors=True)
 
 
 def _write(detector: NPTAD, directory: Path) -> None:
@@ -97,7 +108,7 @@ def _write(detector: NPTAD, directory: Path) -> None:
     }
     config["checksum"] = _config_checksum(config)
     (directory / CARD).write_text(_model_card(detector), encoding="utf-8")
-    (directory / CONFIG).write_text(json.dumps(config, ensure_ascii=False), encoding="utf-8")
+    (directory / CONFIG).write_text(_to_json(config), encoding="utf-8")
     for name in (CONFIG, WEIGHTS, CONTEXT, CARD):
         with (directory / name).open("rb") as file:
             os.fsync(file.fileno())
@@ -112,7 +123,12 @@ def _plain_parameters(detector: NPTAD) -> dict[str, Any]:
         parameters["random_state"] = None
     if parameters["categorical_features"] is not None:
         parameters["categorical_features"] = list(parameters["categorical_features"])
-    return {name: value.item() if isinstance(value, np.generic) else value for name, value in parameters.items()}
+    return parameters | {"device": str(parameters["device"])}
+
+
+def _to_json(values: dict[str, Any]) -> str:
+    """One text for the same values, saved or loaded; NumPy numbers become plain ones."""
+    return json.dumps(values, sort_keys=True, default=lambda value: value.item())
 
 
 def load(directory: str | Path, device: str = "auto") -> NPTAD:
@@ -132,6 +148,7 @@ def load(directory: str | Path, device: str = "auto") -> NPTAD:
     """
     from nptad.detector import _resolve_device
 
+    where = _resolve_device(device)
     directory = Path(directory)
     config = _read_config(directory)
     for name, checksum in config["checksums"].items():
@@ -139,7 +156,7 @@ def load(directory: str | Path, device: str = "auto") -> NPTAD:
             raise ModelFileError(f"{directory / name} is damaged or was changed since it was saved; save the model again.")
     tensors, _ = load_tensors(directory / WEIGHTS)
     try:
-        return _restore(config, tensors, pq.read_table(directory / CONTEXT), _resolve_device(device))
+        return _restore(config, tensors, pq.read_table(directory / CONTEXT), where)
     except (KeyError, TypeError, ValueError, RuntimeError, pa.ArrowException) as error:
         raise ModelFileError(f"The files in {directory} do not belong together ({error}); save the model again.") from error
 
@@ -177,16 +194,25 @@ def _restore(config: dict[str, Any], tensors: dict[str, torch.Tensor], context: 
 def _read_config(directory: Path) -> dict[str, Any]:
     if not directory.is_dir():
         raise ModelFileError(f"{directory} is not a directory; name one that NPTAD.save wrote.")
+    config = _parse_config(directory)
     try:
-        config = json.loads(_read(directory / CONFIG).decode("utf-8"))
         newer = config["format"] > FORMAT
-    except (ValueError, KeyError, TypeError) as error:
+    except (KeyError, TypeError) as error:
         raise ModelFileError(f"{directory / CONFIG} is damaged; save the model again.") from error
     if newer:
         raise ModelFileError(f"{directory} has format {config['format']}, this nptad reads up to {FORMAT}; install a newer nptad.")
     if config.get("checksum") != _config_checksum(config) or set(config["checksums"]) != {WEIGHTS, CONTEXT}:
         raise ModelFileError(f"{directory / CONFIG} was changed since it was saved; save the model again.")
     return config
+
+
+def _parse_config(directory: Path) -> dict[str, Any]:
+    try:
+        return dict(json.loads(_read(directory / CONFIG)))
+    except (ValueError, TypeError, RecursionError) as error:
+        if isinstance(error, ModelFileError):
+            raise
+        raise ModelFileError(f"{directory / CONFIG} is damaged; save the model again.") from error
 
 
 def _read(path: Path) -> bytes:
@@ -198,7 +224,7 @@ def _read(path: Path) -> bytes:
 
 def _config_checksum(config: dict[str, Any]) -> str:
     rest = {name: value for name, value in config.items() if name != "checksum"}
-    return _sha256(json.dumps(rest, sort_keys=True, ensure_ascii=False).encode("utf-8"))
+    return _sha256(_to_json(rest).encode("utf-8"))
 
 
 def _sha256(data: bytes) -> str:

@@ -7,15 +7,17 @@ category that training did not see. The schema is plain data that fits into JSON
 from __future__ import annotations
 
 import dataclasses
+import math
 import numbers
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from datetime import date, datetime, time, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from typing import Any, Literal
 
 import narwhals.stable.v2 as nw
 import numpy as np
+from narwhals.exceptions import DuplicateError
 
 from nptad.errors import CellTypeError, InputError, TableWarning
 from nptad.loss import UNSEEN, CellLayout
@@ -150,27 +152,39 @@ def read_columns(table: Any) -> RawColumns:
         frame = nw.from_native(table, eager_only=True)
     except TypeError:
         return _read_array(table)
-    if isinstance(frame, nw.Series):
-        raise InputError("A single column was given; pass a table with rows and columns, such as X[['name']].")
+    except DuplicateError as error:
+        raise InputError(f"{' '.join(str(error).split())}; give each column its own name.") from error
+    _require_cells(*frame.shape)
     names: list[str | int] = [str(name) for name in frame.columns]
     if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
         raise InputError(f"Two columns are called {twice!r}; give each column its own name.")
-    named = _has_text_names(table)
-    keys = names if named else list(range(len(names)))
     cells, holds = {}, {}
-    for key, series in zip(keys, frame.iter_columns(), strict=True):
-        cells[key], holds[key] = _read_series(series, key)
-    return RawColumns(cells, holds, len(frame), named)
+    for name, series in zip(names, frame.iter_columns(), strict=True):
+        cells[name], holds[name] = _read_series(series, name)
+    return RawColumns(cells, holds, len(frame), named=True)
 
 
-def _has_text_names(table: Any) -> bool:
-    """A pandas frame made from an array has numbers for names, which mean positions."""
-    return all(isinstance(name, str) for name in getattr(table, "columns", [""])) or not hasattr(table, "iloc")
+def _require_cells(n_rows: int, n_columns: int) -> None:
+    """Refuse a table without cells, in the words that scikit-learn expects."""
+    if n_columns == 0:
+        raise InputError(
+            f"0 feature(s) (shape=({n_rows}, 0)) while a minimum of 1 is required: the table has no columns."
+        )
+    if n_rows == 0:
+        raise InputError("Found array with 0 sample(s): the table has no rows.")
 
 
 def _read_array(table: Any) -> RawColumns:
-    array = np.asarray(table)
+    try:
+        array = np.asarray(table)
+    except ValueError as error:
+        raise InputError("The rows of the table differ in length; give each as many cells as there are columns.") from error
+    if array.ndim == 0:
+        raise InputError(
+            f"Expected a table with rows and columns, got a {type(table).__name__}; pass a DataFrame (collect a lazy one "
+            "first), a pyarrow table or a 2-D array."
+        )
     if array.ndim != 2:
         raise InputError(
             f"Expected 2D array with rows and columns, got an array of {array.ndim} dimension(s). Reshape your data: "
@@ -178,10 +192,7 @@ def _read_array(table: Any) -> RawColumns:
         )
     if array.dtype.kind == "c":
         raise CellTypeError("Complex data not supported: a cell must be a real number, a text or a time.")
-    if array.shape[0] == 0:
-        raise InputError("Found array with 0 sample(s): the table has no rows.")
-    if array.shape[1] == 0:
-        raise InputError(f"0 feature(s) (shape={array.shape}) while a minimum of 1 is required: the table has no columns.")
+    _require_cells(*array.shape)
     cells, holds = {}, {}
     for j in range(array.shape[1]):
         cells[j], holds[j] = _read_values(array[:, j], j)
@@ -191,18 +202,24 @@ def _read_array(table: Any) -> RawColumns:
 def _read_series(series: nw.Series[Any], name: str | int) -> tuple[np.ndarray, Any]:
     dtype = series.dtype
     if dtype.is_numeric():
-        return _finite(series.cast(nw.Float64()).to_numpy().astype(np.float64), name), "number"
+        return _finite(_floats(series), name), "number"
     if isinstance(dtype, nw.Datetime | nw.Date):
         stamps = series.cast(nw.Datetime("us")) if isinstance(dtype, nw.Date) else series
-        stamps = stamps.dt.replace_time_zone(None) if getattr(dtype, "time_zone", None) else stamps
-        micros = stamps.dt.timestamp("us").cast(nw.Float64()).to_numpy().astype(np.float64)
-        return micros / 1e6, "time"
+        return _floats(stamps.dt.timestamp("us")) / 1e6, "time"
     if isinstance(dtype, nw.Duration):
-        return series.dt.total_microseconds().cast(nw.Float64()).to_numpy().astype(np.float64) / 1e6, "time"
+        return _floats(series.dt.total_microseconds()) / 1e6, "time"
+    values = np.empty(len(series), dtype=object)
+    values[:] = series.to_list()
     if isinstance(dtype, nw.Categorical | nw.Enum):
-        series = series.cast(nw.String())
-    values = np.array(series.to_list(), dtype=object)
+        # Whatever the categories are, numbers too, the table's author has called them categories.
+        return _texts([None if _is_missing(v) else _plain(v, name, row) for row, v in enumerate(values)]), "text"
     return _read_values(values, name)
+
+
+def _floats(series: nw.Series[Any]) -> np.ndarray:
+    """Numbers as float64, rounded where they have more digits; Arrow's own cast would refuse those."""
+    wide = isinstance(series.dtype, nw.Int64 | nw.UInt64)
+    return (series if wide else series.cast(nw.Float64())).to_numpy().astype(np.float64)
 
 
 def _read_values(values: np.ndarray, name: str | int) -> tuple[np.ndarray, Any]:
@@ -219,41 +236,49 @@ def _read_values(values: np.ndarray, name: str | int) -> tuple[np.ndarray, Any]:
     if all(isinstance(v, float) for v in present):
         return _finite(np.array([np.nan if v is None else v for v in cells], dtype=np.float64), name), "number"
     if all(isinstance(v, datetime) for v in present):
-        return np.array([np.nan if v is None else v.timestamp() for v in cells], dtype=np.float64), "time"
-    return np.array([None if v is None else _text(v) for v in cells], dtype=object), "text"
+        # Without a time zone, timestamp() would count from the time zone of the machine.
+        return np.array([np.nan if v is None else v.replace(tzinfo=UTC).timestamp() for v in cells]), "time"
+    if all(isinstance(v, timedelta) for v in present):
+        return np.array([np.nan if v is None else v.total_seconds() for v in cells]), "time"
+    return _texts(cells), "text"
 
 
 def _is_missing(value: Any) -> bool:
-    return value is None or (isinstance(value, float) and value != value) or type(value).__name__ in ("NAType", "NaTType")
+    if value is None or type(value).__name__ in ("NAType", "NaTType"):
+        return True
+    return isinstance(value, numbers.Number | np.datetime64 | np.timedelta64) and bool(value != value)
 
 
-def _plain(value: Any, name: str | int, row: int) -> bool | float | str | datetime:
+def _plain(value: Any, name: str | int, row: int) -> bool | float | str | datetime | timedelta:
+    if isinstance(value, np.datetime64 | np.timedelta64):
+        value = value.astype(f"{value.dtype.kind}8[us]").item()
     if isinstance(value, bool | np.bool_):
         return bool(value)
     if isinstance(value, numbers.Real) or type(value).__name__ == "Decimal":
-        return float(value)
+        try:
+            return float(value)
+        except OverflowError:
+            return math.inf
     if isinstance(value, str | bytes):
         return value.decode(errors="replace") if isinstance(value, bytes) else str(value)
     if isinstance(value, datetime):
         return value if value.tzinfo is None else value.replace(tzinfo=None) - value.utcoffset()  # type: ignore[operator]
     if isinstance(value, date):
         return datetime(value.year, value.month, value.day)
-    if isinstance(value, time | timedelta):
-        seconds = value.total_seconds() if isinstance(value, timedelta) else timedelta(
-            hours=value.hour, minutes=value.minute, seconds=value.second, microseconds=value.microsecond
-        ).total_seconds()
-        return float(seconds)
+    if isinstance(value, time):
+        return datetime.combine(datetime.min, value.replace(tzinfo=None)) - datetime.min
+    if isinstance(value, timedelta):
+        return value
     raise CellTypeError(
         f"Column {name!r}, row {row} holds a {type(value).__name__}: argument must be a string, a real number, "
         "a truth value or a time."
     )
 
 
-def _text(value: bool | float | str | datetime) -> str:
+def _texts(cells: Iterable[Any]) -> np.ndarray:
     """One spelling for a value, so that 22, 22.0 and "22" are the same category."""
-    if isinstance(value, float) and value.is_integer():
-        return str(int(value))
-    return str(value)
+    whole = (int(v) if isinstance(v, float) and v.is_integer() else v for v in cells)
+    return np.array([None if v is None or v != v else str(v) for v in whole], dtype=object)
 
 
 def _finite(values: np.ndarray, name: str | int) -> np.ndarray:
@@ -291,15 +316,11 @@ def _learn_column(raw: RawColumns, name: str | int, chosen: set[str | int] | Non
                 raise InputError(f"The numbers in column {name!r} are too large to average; rescale the column.")
             if scale > 0:
                 return Column(name, "numeric", holds, mean=mean, scale=scale, missing=missing)
-    values, counts = np.unique(present if is_float else present.astype(type(present[0])), return_counts=True)
+    values, counts = np.unique(present, return_counts=True)
     if len(values) > MAX_CATEGORIES:
         kept = np.sort(np.argsort(-counts, kind="stable")[: MAX_CATEGORIES - 1])
-        return Column(name, "categorical", holds, categories=_plain_tuple(values[kept]), pooled=True, missing=missing)
-    return Column(name, "categorical", holds, categories=_plain_tuple(values), missing=missing)
-
-
-def _plain_tuple(values: np.ndarray) -> tuple[Category, ...]:
-    return tuple(v if isinstance(v, str) else v.item() for v in values.tolist()) if values.dtype == object else tuple(values.tolist())
+        return Column(name, "categorical", holds, categories=tuple(values[kept].tolist()), pooled=True, missing=missing)
+    return Column(name, "categorical", holds, categories=tuple(values.tolist()), missing=missing)
 
 
 def _report_columns(columns: tuple[Column, ...]) -> None:
@@ -314,10 +335,9 @@ def _report_columns(columns: tuple[Column, ...]) -> None:
     ]
     found = []
     for text, applies in notes:
-        names = [repr(c.name) for c in columns if applies(c)]
+        names = [c.name for c in columns if applies(c)]
         if names:
-            listed = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
-            found.append(f"{len(names)} column(s) ({listed}) {text}")
+            found.append(f"{len(names)} column(s) ({_listed(names)}) {text}")
     if found:
         warnings.warn("; ".join(found) + ".", TableWarning, stacklevel=4)
 
@@ -356,8 +376,8 @@ def _as_learnt(column: Column, cells: np.ndarray, holds: str) -> np.ndarray:
         return cells
     if empty:
         return np.full(len(cells), np.nan) if column.holds in ("number", "time") else np.full(len(cells), None, dtype=object)
-    if column.holds == "text" and holds == "number":
-        return np.array([None if np.isnan(v) else _text(float(v)) for v in cells], dtype=object)
+    if column.holds == "text" and holds in ("number", "boolean"):
+        return _texts(cells.tolist())
     if column.holds == "number" and holds == "boolean":
         return np.array([np.nan if v is None else float(v) for v in cells])
     if column.holds == "boolean" and holds == "number" and np.isin(cells[~np.isnan(cells)], (0, 1)).all():
@@ -374,15 +394,23 @@ def _encode_column(column: Column, cells: np.ndarray) -> np.ndarray:
     if cells.dtype == object:
         position = {category: code for code, category in enumerate(column.categories)}
         return np.array([np.nan if v is None else position.get(v, unknown) for v in cells], dtype=np.float32)
-    # float32 files round numbers; a category is met if it agrees at that precision.
     categories = np.array(column.categories, dtype=np.float64)
-    place = np.searchsorted(categories, cells).clip(max=len(categories) - 1)
     codes = np.full(len(cells), float(unknown))
-    for candidate in (place, (place - 1).clip(min=0)):
-        same = np.isclose(categories[candidate], cells, rtol=1e-7, atol=0.0)
-        codes[same] = candidate[same]
+    spellings = [(categories, cells)]
+    if column.holds == "number":  # which a float32 file spells differently; exact matches come last, so that they win
+        spellings = [(categories, _rounded(cells)), (_rounded(categories), cells), *spellings]
+    for known, met in spellings:
+        place = np.searchsorted(known, met).clip(max=len(known) - 1)
+        same = known[place] == met
+        codes[same] = place[same]
     codes[np.isnan(cells)] = np.nan
     return codes
+
+
+def _rounded(values: np.ndarray) -> np.ndarray:
+    """Numbers as float32 has them, except where it cannot tell whole numbers, such as identifiers, apart."""
+    with np.errstate(over="ignore"):
+        return np.where(np.abs(values) < 2**24, values.astype(np.float32), values)
 
 
 def decode_cell(column: Column, encoded: float) -> Category | None:

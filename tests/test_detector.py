@@ -1,0 +1,666 @@
+"""What a user of the detector relies on."""
+
+from __future__ import annotations
+
+import functools
+import json
+import pickle
+import warnings
+
+import joblib
+import nptad.ensemble
+import nptad.score
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
+from nptad import NPTAD, InputError, ModelFileError, Settings, TableWarning, default_settings
+from nptad.ensemble import fit_ensemble, left_out_rows
+from nptad.masks import bank_size
+from nptad.settings import default_members
+from nptad.table import encode
+from nptad.train import train
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+
+def tiny(**parameters):
+    return NPTAD(**{"n_members": 2, "n_steps": 5, "embedding_dim": 8, "random_state": 0} | parameters)
+
+
+def related_numbers(n_rows, n_columns=4, seed=0):
+    random = np.random.default_rng(seed)
+    x = random.normal(size=(n_rows, 1)) * np.linspace(-1, 2, n_columns)
+    return x + 0.1 * random.normal(size=x.shape)
+
+
+def mixed_table(n_rows, seed=0):
+    random = np.random.default_rng(seed)
+    x = related_numbers(n_rows, 3, seed)
+    frame = pd.DataFrame(x, columns=["a", "b", "c"])
+    frame["colour"] = np.where(x[:, 0] > 0, "red", np.where(x[:, 2] > 0.5, "green", "blue"))
+    frame["flag"] = x[:, 1] > 0
+    frame.loc[random.choice(n_rows, n_rows // 10, replace=False), "b"] = np.nan
+    return frame
+
+
+@pytest.fixture(scope="module")
+def table():
+    return related_numbers(60)
+
+
+@pytest.fixture(scope="module")
+def new_rows():
+    return related_numbers(40, seed=1)
+
+
+@pytest.fixture(scope="module")
+def fitted(table):
+    return tiny(n_members=3).fit(table)
+
+
+@pytest.fixture(scope="module")
+def fitted_alone(table):
+    return tiny(n_members=1).fit(table)
+
+
+@pytest.fixture(scope="module")
+def mixed():
+    return mixed_table(60)
+
+
+@pytest.fixture(scope="module")
+def fitted_mixed(mixed):
+    return tiny(n_steps=60).fit(mixed)
+
+
+# scikit-learn's contract
+
+
+@parametrize_with_checks([tiny(n_members=1), tiny(n_members=2)])
+def test_scikit_learn_estimator_checks(estimator, check):
+    check(estimator)
+
+
+def test_works_at_the_end_of_a_pipeline(table, new_rows):
+    pipeline = make_pipeline(StandardScaler(), tiny()).fit(table)
+    assert set(pipeline.predict(new_rows)) <= {-1, 1}
+    np.testing.assert_array_equal(
+        pipeline.score_samples(new_rows) - pipeline[-1].offset_, pipeline.decision_function(new_rows)
+    )
+
+
+def test_clone_keeps_parameters_and_forgets_the_fit(fitted):
+    copy = clone(fitted.set_params(settings=None))
+    assert copy.get_params() == fitted.get_params()
+    with pytest.raises(NotFittedError):
+        copy.score_samples([[0.0] * 4])
+
+
+def test_clone_keeps_settings():
+    settings = Settings(embedding_dim=8, mask_sizes=(1, 3))
+    assert clone(NPTAD(settings=settings)).settings == settings
+
+
+def test_grid_search_with_numpy_values_and_a_scorer(table):
+    X = np.vstack([table, table[:12] * [1, -3, 3, -3]])
+    y = np.repeat([1, -1], [60, 12])
+    grid = {"embedding_dim": np.array([4, 8]), "max_masked": np.arange(1, 3), "learning_rate": np.logspace(-3, -2, 1)}
+    search = GridSearchCV(tiny(), grid, scoring="roc_auc", cv=2).fit(X, y)
+    assert search.best_params_["embedding_dim"] in (4, 8)
+    assert np.isfinite(search.cv_results_["mean_test_score"]).all()
+    json.dumps(search.best_estimator_.settings_.to_dict())
+
+
+def test_cross_validation_with_a_callable_scorer(table):
+    scores = cross_val_score(tiny(), table, scoring=lambda detector, X, y=None: detector.score_samples(X).mean(), cv=3)
+    assert scores.shape == (3,)
+    assert np.isfinite(scores).all()
+
+
+@pytest.mark.parametrize("backend", ["threading", "loky"])
+def test_joblib_workers_agree_with_this_process(table, new_rows, backend):
+    def score(seed):
+        return tiny(random_state=seed).fit(table).score_samples(new_rows)
+
+    parallel = joblib.Parallel(n_jobs=2, backend=backend)(joblib.delayed(score)(seed) for seed in (0, 1))
+    for seed in (0, 1):
+        np.testing.assert_allclose(parallel[seed], score(seed), rtol=1e-4)
+
+
+@pytest.mark.parametrize("round_trip", ["pickle", "joblib"])
+@pytest.mark.parametrize("which", ["fitted", "fitted_alone", "fitted_mixed"])
+def test_round_trip_keeps_scores_bit_for_bit(request, which, round_trip, tmp_path):
+    detector = request.getfixturevalue(which)
+    rows = mixed_table(30, seed=1) if which == "fitted_mixed" else related_numbers(30, seed=1)
+    if round_trip == "pickle":
+        copy = pickle.loads(pickle.dumps(detector))
+    else:
+        joblib.dump(detector, tmp_path / "detector")
+        copy = joblib.load(tmp_path / "detector")
+    np.testing.assert_array_equal(copy.score_samples(rows), detector.score_samples(rows))
+    assert copy.offset_ == detector.offset_
+
+
+def test_pickle_is_about_as_large_as_the_weights(fitted, new_rows):
+    fitted.score_samples(new_rows)
+    weights = sum(p.numel() * 4 for p in fitted.ensemble_.model.parameters())
+    assert len(pickle.dumps(fitted)) < 1.5 * weights
+
+
+# Scores, thresholds, labels
+
+
+def test_decision_function_is_the_distance_to_the_offset(fitted, new_rows):
+    scores = fitted.score_samples(new_rows)
+    np.testing.assert_array_equal(fitted.decision_function(new_rows), scores - fitted.offset_)
+    np.testing.assert_array_equal(fitted.predict(new_rows), np.where(scores < fitted.offset_, -1, 1))
+
+
+def test_an_absurd_row_scores_lowest(fitted, new_rows):
+    scores = fitted.score_samples(np.vstack([new_rows, [[50.0, -50.0, 50.0, -50.0]]]))
+    assert scores.argmin() == len(new_rows)
+
+
+@pytest.mark.parametrize("n_members", [1, 2])
+@pytest.mark.parametrize("share", [0.05, 0.1, 0.25, 0.5, np.float64(0.2)])
+def test_contamination_flags_exactly_that_share_of_training_rows(table, n_members, share):
+    labels = tiny(n_members=n_members, n_steps=1, contamination=share).fit_predict(table)
+    assert (labels == -1).sum() == round(60 * share)
+
+
+def test_auto_contamination_is_the_99th_percentile_of_the_training_rows_own_scores(fitted, table):
+    np.testing.assert_array_equal(fitted.training_scores_, fitted.score_samples(table))
+    assert fitted.offset_ == pytest.approx(-np.quantile(-fitted.score_samples(table), 0.99))
+
+
+def test_auto_contamination_samples_the_rows_of_a_large_table(monkeypatch, table):
+    monkeypatch.setattr("nptad.detector._AUTO_ROWS", 20)
+    detector = tiny()
+    labels = detector.fit_predict(table)
+    assert len(detector.training_scores_) == 20
+    assert np.isin(detector.training_scores_, detector.score_samples(table)).all()
+    np.testing.assert_array_equal(labels, detector.predict(table))
+
+
+@pytest.mark.parametrize("n_members", [1, 3])
+def test_fit_predict_is_fit_then_predict(table, n_members):
+    detector = tiny(n_members=n_members, contamination=0.2)
+    np.testing.assert_array_equal(detector.fit_predict(table), detector.predict(table))
+
+
+def test_scoring_without_fit_is_an_error(table):
+    for method in ("score_samples", "decision_function", "predict", "explain"):
+        with pytest.raises(NotFittedError):
+            getattr(NPTAD(), method)(table)
+
+
+# Randomness
+
+
+def test_same_seed_gives_the_same_bits_and_another_seed_others(fitted, table, new_rows):
+    again = tiny(n_members=3).fit(table)
+    other = tiny(n_members=3, random_state=1).fit(table)
+    np.testing.assert_array_equal(again.score_samples(new_rows), fitted.score_samples(new_rows))
+    np.testing.assert_array_equal(again.training_scores_, fitted.training_scores_)
+    assert (other.score_samples(new_rows) != fitted.score_samples(new_rows)).all()
+
+
+@pytest.mark.parametrize("make", [np.random.RandomState, np.random.default_rng, np.int64])
+def test_random_state_may_be_a_generator_or_a_numpy_integer(table, new_rows, make):
+    scores = [tiny(n_steps=1, random_state=make(7)).fit(table).score_samples(new_rows) for _ in range(2)]
+    np.testing.assert_array_equal(*scores)
+
+
+def test_without_a_seed_every_fit_is_different(table, new_rows):
+    detector = tiny(n_steps=1, random_state=None)
+    assert (detector.fit(table).score_samples(new_rows) != detector.fit(table).score_samples(new_rows)).all()
+
+
+def test_global_random_states_are_left_alone(table, new_rows):
+    numpy_before, torch_before = np.random.get_state(), torch.get_rng_state()  # noqa: NPY002
+    tiny().fit(table).explain(new_rows[:3])
+    numpy_after = np.random.get_state()  # noqa: NPY002
+    np.testing.assert_array_equal(numpy_after[1], numpy_before[1])
+    assert numpy_after[2] == numpy_before[2]
+    assert torch.equal(torch.get_rng_state(), torch_before)
+
+
+# Invariances, bit for bit
+
+
+@pytest.mark.parametrize("which", ["fitted", "fitted_alone"])
+def test_scores_do_not_depend_on_row_order_or_batch_mates(request, which, table, new_rows):
+    detector = request.getfixturevalue(which)
+    rows = np.vstack([table[:30], new_rows])
+    scores = detector.score_samples(rows)
+    order = np.random.default_rng(0).permutation(len(rows))
+    np.testing.assert_array_equal(detector.score_samples(rows[order]), scores[order])
+    np.testing.assert_array_equal(detector.score_samples(rows[::7]), scores[::7])
+    np.testing.assert_array_equal([detector.score_samples(row[None])[0] for row in rows[25:35]], scores[25:35])
+
+
+@pytest.mark.parametrize("which", ["fitted", "fitted_alone"])
+@pytest.mark.parametrize(
+    ("constant", "value"),
+    [
+        ("score._CACHE_FRIENDLY_ROWS", 64),
+        ("score.MEMORY_BUDGET", 1),
+        ("score._LOSSES_AT_ONCE", 50),
+        ("detector._ENCODE_ROWS", 7),
+    ],
+)
+def test_scores_do_not_depend_on_chunk_sizes(request, which, table, new_rows, monkeypatch, constant, value):
+    detector = request.getfixturevalue(which)
+    rows = np.vstack([table, new_rows])
+    scores = detector.score_samples(rows)
+    monkeypatch.setattr(f"nptad.{constant}", value)
+    np.testing.assert_array_equal(detector.score_samples(rows), scores)
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow"])
+def test_scores_of_a_frame_in_blocks_are_those_of_the_whole(fitted_mixed, monkeypatch, library):
+    rows = mixed_table(40, seed=1)
+    scores = fitted_mixed.score_samples(rows)
+    native = rows if library == "pandas" else pytest.importorskip("pyarrow").Table.from_pandas(rows)
+    native = pytest.importorskip("polars").from_arrow(native) if library == "polars" else native
+    monkeypatch.setattr("nptad.detector._ENCODE_ROWS", 7)
+    np.testing.assert_array_equal(fitted_mixed.score_samples(native), scores)
+
+
+def test_scores_do_not_depend_on_column_order(fitted_mixed, mixed):
+    rows = mixed_table(30, seed=1)
+    scores = fitted_mixed.score_samples(rows)
+    np.testing.assert_array_equal(fitted_mixed.score_samples(rows[["flag", "c", "colour", "a", "b"]]), scores)
+
+
+def test_number_of_threads_matters_only_to_rounding(table, new_rows):
+    threads, scores = torch.get_num_threads(), []
+    try:
+        for count in (1, 2):
+            torch.set_num_threads(count)
+            scores.append(tiny().fit(table).score_samples(new_rows))
+    finally:
+        torch.set_num_threads(threads)
+    np.testing.assert_allclose(*scores, rtol=1e-3)
+
+
+# Members are folds
+
+
+@given(st.integers(2, 60), st.integers(2, 60), st.integers(0, 2**32))
+def test_folds_are_equally_large_and_leave_out_every_row(n_rows, n_members, seed):
+    left_out = left_out_rows(n_rows, min(n_members, n_rows), seed)
+    assert len(set(left_out.sum(axis=1))) == 1
+    assert left_out.any(axis=0).all()
+    assert not left_out.all(axis=1).any()
+
+
+def test_training_rows_are_scored_only_by_members_that_left_them_out(fitted, table):
+    ensemble = fitted.ensemble_
+    x = encode(fitted.schema_, table)
+    witnesses = ensemble.witnesses(x)
+    by_member = ensemble.member_scores(x, witnesses)
+    np.testing.assert_array_equal(~np.isnan(by_member), ensemble.left_out.T)
+    np.testing.assert_allclose(-fitted.score_samples(table), np.nanmean(by_member, axis=1), rtol=1e-12)
+
+
+def test_new_rows_are_scored_by_all_members(fitted, new_rows):
+    x = encode(fitted.schema_, new_rows)
+    by_member = fitted.ensemble_.member_scores(x, fitted.ensemble_.witnesses(x))
+    np.testing.assert_allclose(-fitted.score_samples(new_rows), by_member.mean(axis=1), rtol=1e-12)
+
+
+def test_copies_of_a_training_row_share_the_average_of_their_witnesses(table):
+    repeated = np.vstack([table, table[[5, 5]]])
+    detector = tiny(n_members=4).fit(repeated)
+    left_out = detector.ensemble_.left_out.astype(float)
+    expected = (left_out / left_out.sum(axis=0))[:, [5, 60, 61]].mean(axis=1)
+    witnesses = detector.ensemble_.witnesses(encode(detector.schema_, table[5:6]))
+    np.testing.assert_allclose(witnesses.weights[0], expected)
+    assert len(set(detector.score_samples(repeated)[[5, 60, 61]])) == 1
+
+
+def test_a_poisoned_training_row_does_not_vouch_for_itself(fitted, table):
+    clean = encode(fitted.schema_, table)
+    poisoned = clean.copy()
+    poisoned[7] = [1e3, -1e3, 1e3, -1e3]
+    fit = functools.partial(
+        fit_ensemble,
+        layout=fitted.schema_.layout,
+        settings=fitted.settings_,
+        seeds=[1, 2, 3, 4, 5],
+        device=torch.device("cpu"),
+    )
+    with_it, _ = fit(poisoned)
+    without_it, _ = fit(clean)
+    innocent = np.flatnonzero(without_it.left_out[:, 7])
+    row = poisoned[7:8]
+    as_new = without_it.member_scores(row, without_it.witnesses(row))[0, innocent].mean()
+    as_training_row = with_it.scores(row, with_it.witnesses(row))[0]
+    assert as_training_row == pytest.approx(as_new, rel=1e-6)
+
+
+def test_an_absurd_training_row_is_found_in_its_own_table(table):
+    spoilt = table.copy()
+    spoilt[11, 2] = 1e9
+    for n_members in (1, 3):
+        assert tiny(n_members=n_members).fit(spoilt).training_scores_.argmin() == 11
+
+
+def test_a_single_member_leaves_a_training_row_out_of_its_context(fitted_alone, table):
+    x = encode(fitted_alone.schema_, table)
+    ensemble = fitted_alone.ensemble_
+    witnesses = ensemble.witnesses(x)
+    np.testing.assert_array_equal(witnesses.own, np.arange(len(x)))
+    as_new = ensemble.scores(x, nptad.ensemble.Witnesses(witnesses.weights, np.full(len(x), -1)))
+    assert (-fitted_alone.score_samples(table) != as_new).all()
+
+
+def test_a_small_context_still_recognises_training_rows(table):
+    detector = tiny(n_members=1, settings=Settings(context_size=10)).fit(table)
+    own = detector.ensemble_.witnesses(encode(detector.schema_, table)).own
+    np.testing.assert_array_equal(np.sort(own[own >= 0]), np.arange(10))
+
+
+# Explanations
+
+
+@pytest.mark.parametrize("which", ["training rows", "new rows"])
+@pytest.mark.parametrize("parameters", [{}, {"n_members": 1}, {"settings": Settings(scale_masks=True)}])
+def test_contributions_add_up_to_the_score(mixed, which, parameters):
+    rows = mixed if which == "training rows" else mixed_table(20, seed=1)
+    detector = tiny(max_masked=2, **parameters).fit(mixed)
+    totals = [sum(reason.contribution for reason in reasons) for reasons in detector.explain(rows)]
+    np.testing.assert_allclose(totals, -detector.score_samples(rows), rtol=1e-4)
+
+
+def test_a_corrupted_cell_is_the_first_reason(fitted_mixed):
+    rows = mixed_table(5, seed=1)
+    rows.loc[2, "c"] = 30.0
+    first, *others = fitted_mixed.explain(rows)[2]
+    assert first.column == "c"
+    assert first.seen == pytest.approx(30.0, rel=1e-5)
+    assert abs(first.expected) < 10
+    assert first.probability is None
+    assert sorted(r.contribution for r in others)[::-1] == [r.contribution for r in others]
+
+
+def test_missing_cells_contribute_nothing(fitted_mixed):
+    rows = mixed_table(4, seed=1).astype({"flag": object})
+    rows.loc[1, ["a", "colour"]] = None
+    for reason in fitted_mixed.explain(rows)[1]:
+        if reason.column in ("a", "colour"):
+            assert reason.contribution == 0
+            assert reason.seen is None
+            assert reason.probability is None
+            assert reason.expected is not None
+
+
+def test_categories_come_with_probabilities(fitted_mixed):
+    for reasons in fitted_mixed.explain(mixed_table(6, seed=1)):
+        by_column = {reason.column: reason for reason in reasons}
+        assert by_column["colour"].expected in ("red", "green", "blue")
+        assert 0 < by_column["colour"].probability < 1
+        assert isinstance(by_column["flag"].seen, bool)
+
+
+def test_an_unseen_category_is_the_first_reason(fitted_mixed):
+    rows = mixed_table(5, seed=1)
+    before = fitted_mixed.score_samples(rows)
+    rows.loc[0, "colour"] = "octarine"
+    first = fitted_mixed.explain(rows)[0][0]
+    assert (first.column, first.seen, first.probability) == ("colour", None, 0.0)
+    assert fitted_mixed.score_samples(rows)[0] < before[0]
+
+
+# Bad input
+
+
+BAD_PARAMETERS = [
+    *[("n_members", value) for value in (0, -1, 1.5, "two", True, 61)],
+    *[("embedding_dim", value) for value in (0, 6, 2.0, "wide", True)],
+    *[("n_steps", value) for value in (0, 1.5, "many")],
+    *[("batch_size", value) for value in (1, 2.5, "all")],
+    *[("learning_rate", value) for value in (0, -1, float("nan"), float("inf"), "fast", True)],
+    *[("mask_rate", value) for value in (0, 1, float("nan"), "some")],
+    *[("max_masked", value) for value in (0, 1.0, "r", True)],
+    *[("contamination", value) for value in (0, 0.6, float("nan"), "lots", True, None, np.array([0.1, 0.2]))],
+    *[("categorical_features", value) for value in ([9], ["a"], [True], [None], 5, "ab")],
+    *[("time_limit", value) for value in (0, -1, float("nan"), "soon", True)],
+    *[("device", value) for value in ("gpu0", "meta", None, 3.5)],
+    *[("random_state", value) for value in (-1, 1.5, "seed", True)],
+    *[("verbose", value) for value in ("yes", None)],
+    *[("settings", value) for value in ({}, "paper")],
+]
+
+
+@pytest.mark.parametrize(("name", "value"), BAD_PARAMETERS, ids=lambda value: str(value).replace("\n", " "))
+def test_a_bad_parameter_is_one_clear_sentence_and_no_fit(table, name, value):
+    detector = tiny().set_params(**{name: value})
+    with pytest.raises(InputError, match=name) as caught:
+        detector.fit(table)
+    assert str(caught.value).endswith(".")
+    assert "\n" not in str(caught.value)
+    with pytest.raises(NotFittedError):
+        detector.predict(table)
+
+
+def test_every_constructor_parameter_has_bad_values_above():
+    assert {name for name, _ in BAD_PARAMETERS} == set(NPTAD().get_params())
+
+
+def test_at_most_fourteen_parameters():
+    assert len(NPTAD().get_params()) <= 14
+
+
+@pytest.mark.parametrize("n_rows", [0, 1])
+def test_too_few_rows(n_rows):
+    with pytest.raises(InputError, match=r"0 sample|1 row"):
+        tiny().fit(np.zeros((n_rows, 3)))
+
+
+def test_a_failed_fit_leaves_the_detector_as_it_was(table, new_rows, monkeypatch):
+    detector = tiny().fit(table)
+    scores, attributes = detector.score_samples(new_rows), dict(vars(detector))
+
+    def stop(*arguments, **keywords):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(nptad.ensemble.Ensemble, "scores", stop)
+    with pytest.raises(KeyboardInterrupt):
+        detector.fit(related_numbers(30, 6))
+    monkeypatch.undo()
+    assert vars(detector) == attributes
+    np.testing.assert_array_equal(detector.score_samples(new_rows), scores)
+
+
+def test_refit_forgets_column_names(mixed, table):
+    detector = tiny(n_steps=1).fit(mixed)
+    assert detector.feature_names_in_.tolist() == list(mixed.columns)
+    detector.fit(table)
+    assert not hasattr(detector, "feature_names_in_")
+    assert detector.n_features_in_ == 4
+
+
+# Time, checkpoints, progress
+
+
+def test_time_limit_stops_early(table, new_rows):
+    detector = tiny(n_steps=100_000, time_limit=0.3).fit(table)
+    assert 1 <= len(detector.history_) < 100_000
+    assert detector.history_[-1]["seconds"] < 5
+    assert np.isfinite(detector.score_samples(new_rows)).all()
+
+
+def test_an_interrupted_fit_resumes_to_the_same_scores(table, new_rows, tmp_path, monkeypatch):
+    checkpoint = tmp_path / "checkpoint"
+    whole = tiny(n_steps=8).fit(table)
+
+    def train_until_step_5(*arguments, report, **keywords):
+        def report_and_stop(entry):
+            report(entry)
+            if entry["step"] == 5:
+                raise KeyboardInterrupt
+
+        return train(*arguments, report=report_and_stop, checkpoint_seconds=0, **keywords)
+
+    monkeypatch.setattr("nptad.ensemble.train", train_until_step_5)
+    with pytest.raises(KeyboardInterrupt):
+        tiny(n_steps=8).fit(table, checkpoint=checkpoint)
+    assert checkpoint.exists()
+    monkeypatch.undo()
+
+    with pytest.raises(ModelFileError, match="other data or settings"):
+        tiny(n_steps=8, random_state=1).fit(table, checkpoint=checkpoint)
+    resumed = tiny(n_steps=8).fit(table, checkpoint=checkpoint)
+    assert not checkpoint.exists()
+    assert [entry["loss"] for entry in resumed.history_] == [entry["loss"] for entry in whole.history_]
+    for name, weight in whole.ensemble_.model.state_dict().items():
+        assert torch.equal(weight, resumed.ensemble_.model.state_dict()[name])
+    np.testing.assert_array_equal(resumed.score_samples(new_rows), whole.score_samples(new_rows))
+
+
+def test_history_has_one_entry_per_step(fitted):
+    assert [entry["step"] for entry in fitted.history_] == [1, 2, 3, 4, 5]
+    assert all(np.isfinite(entry["loss"]) for entry in fitted.history_)
+
+
+def test_progress_goes_to_standard_error_only_and_reaches_the_end(table, new_rows, capfd):
+    tiny(verbose=True, n_members=3).fit(table).score_samples(new_rows)
+    out, err = capfd.readouterr()
+    assert out == ""
+    for description, total in (("Training", 5), ("Calibrating", 60), ("Scoring", 120)):
+        assert description in err
+        assert f"{total}/{total}" in err
+    tiny().fit(table).score_samples(new_rows)
+    assert capfd.readouterr() == ("", "")
+
+
+# Odd tables
+
+
+def test_rows_without_values_score_finite_with_one_warning(fitted, table, monkeypatch):
+    monkeypatch.setattr("nptad.detector._ENCODE_ROWS", 10)
+    rows = table[:30].copy()
+    rows[[0, 25]] = np.nan
+    with pytest.warns(TableWarning, match=r"2 row\(s\) have no value") as caught:
+        scores = fitted.score_samples(rows)
+    assert len(caught) == 1
+    assert np.isfinite(scores).all()
+
+
+@pytest.mark.parametrize("n_members", [1, 2])
+def test_training_rows_without_values_do_no_harm(table, n_members):
+    rows = table.copy()
+    rows[[3, 4]] = np.nan
+    with pytest.warns(TableWarning, match="no value"):
+        detector = tiny(n_members=n_members).fit(rows)
+    assert np.isfinite(detector.training_scores_).all()
+    assert np.isfinite(detector.score_samples(table)).all()
+
+
+@pytest.mark.parametrize(("n_rows", "n_columns"), [(20, 2), (20, 1), (50, 13), (300, 30), (60, 40)])
+def test_default_rule_works_for_tables_of_many_shapes(n_rows, n_columns):
+    rows = related_numbers(n_rows, n_columns)
+    detector = NPTAD(n_steps=3, n_members=None if n_rows < 100 else 2, random_state=0).fit(rows)
+    scores = detector.score_samples(rows[:5] + 0.01)
+    assert np.isfinite(scores).all()
+    assert detector.settings_.row_attention == ("low_rank" if n_columns == 40 else "full")
+
+
+@pytest.mark.parametrize("n_rows", [2, 3, 7, 8, 9])
+def test_very_short_tables(n_rows):
+    rows = related_numbers(n_rows, 3)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", TableWarning)
+        for n_members in (None, 2):
+            detector = NPTAD(n_members, n_steps=2, categorical_features=[], random_state=0).fit(rows)
+            assert np.isfinite(detector.training_scores_).all()
+
+
+def test_mini_batches_and_max_aggregation(table, new_rows):
+    settings = Settings(aggregation="max", context_size=20, batch_size=16)
+    scores = tiny(settings=settings).fit(table).score_samples(new_rows)
+    assert np.isfinite(scores).all()
+
+
+def test_parameters_override_settings(table):
+    settings = Settings(n_steps=2, mask_sizes=(1, 3), learning_rate=0.5)
+    detector = NPTAD(2, embedding_dim=4, max_masked=2, settings=settings, random_state=0).fit(table)
+    assert detector.settings_ == Settings(n_steps=2, mask_sizes=(1, 2), learning_rate=0.5, embedding_dim=4)
+
+
+# Settings
+
+
+@given(st.integers(2, 300_000), st.integers(1, 300))
+def test_default_settings_are_sane_for_any_table(n_rows, n_features):
+    settings = default_settings(n_rows, n_features)
+    assert bank_size(n_features, settings.mask_sizes) <= 100 or settings.mask_sizes == (1,)
+    assert settings.mask_sizes == tuple(range(1, len(settings.mask_sizes) + 1))
+    assert settings.embedding_dim % settings.n_heads == 0
+    assert (settings.row_attention == "full") == (n_features * settings.embedding_dim <= 512)
+    assert (settings.batch_size or n_rows) <= 1024
+    assert (settings.context_size or n_rows) <= 4096
+    members = default_members(n_rows)
+    assert 1 <= members <= n_rows
+    assert members == 1 or n_rows - -(-n_rows // members) >= 2
+
+
+@given(st.integers(2, 300_000), st.integers(1, 300))
+def test_a_wider_table_never_gets_larger_cells_or_more_masked_at_once(n_rows, n_features):
+    narrow, wide = default_settings(n_rows, n_features), default_settings(n_rows, n_features + 1)
+    assert wide.embedding_dim <= narrow.embedding_dim
+    if n_features > 4:  # below, a table has too few cells to hide as many
+        assert len(wide.mask_sizes) <= len(narrow.mask_sizes)
+
+
+@hypothesis_settings(deadline=None)
+@given(
+    st.builds(
+        Settings,
+        embedding_dim=st.sampled_from([4, 8, 64]),
+        row_attention=st.sampled_from(["full", "low_rank", "none"]),
+        dropout=st.floats(0, 1, exclude_max=True),
+        learning_rate=st.floats(1e-6, 10),
+        mask_sizes=st.sets(st.integers(1, 9), min_size=1).map(sorted),
+        batch_size=st.none() | st.integers(2, 9),
+        scale_masks=st.booleans(),
+    )
+)
+def test_settings_survive_json(settings):
+    assert Settings(**json.loads(json.dumps(settings.to_dict()))) == settings
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("embedding_dim", 10),
+        ("rank", 6),
+        ("n_layers", 0),
+        ("n_heads", 1.0),
+        ("max_masks", 0),
+        ("context_size", 1),
+        ("dropout", 1),
+        ("dropout", None),
+        ("attention_dropout", -0.1),
+        ("row_attention", "some"),
+        ("aggregation", "median"),
+        ("scale_masks", "no"),
+        ("mask_sizes", ()),
+        ("mask_sizes", (0, 1)),
+        ("mask_sizes", (1, 1)),
+        ("mask_sizes", 3),
+    ],
+)
+def test_bad_settings_are_one_clear_sentence(name, value):
+    with pytest.raises(InputError, match=rf"^{name} must be .*\.$"):
+        Settings(**{name: value})
