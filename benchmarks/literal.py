@@ -11,7 +11,6 @@ import itertools
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 VALIDATION_BATCH = 10
 
@@ -26,7 +25,11 @@ class SelfAttentionBlock(nn.Module):
         self.query, self.key, self.value = (nn.Linear(width, width, bias=False) for _ in range(3))
         self.out, self.residual = (nn.Linear(width, width, bias=False) for _ in range(2))
         self.feed_forward = nn.Sequential(
-            nn.Linear(width, 4 * width), nn.GELU(), nn.Dropout(dropout), nn.Linear(4 * width, width), nn.Dropout(dropout)
+            nn.Linear(width, 4 * width),
+            nn.GELU(),
+            nn.Dropout(dropout),
+            nn.Linear(4 * width, width),
+            nn.Dropout(dropout),
         )
         self.attention_dropout, self.hidden_dropout = nn.Dropout(dropout), nn.Dropout(dropout)
 
@@ -47,7 +50,9 @@ class SelfAttentionBlock(nn.Module):
 class LiteralNPT(nn.Module):
     """The Non-Parametric Transformer on numeric features: per-feature embeddings, then ABD and ABA in turn."""
 
-    def __init__(self, n_features: int, embedding_dim: int, n_layers: int = 4, n_heads: int = 4, dropout: float = 0.1) -> None:
+    def __init__(
+        self, n_features: int, embedding_dim: int, n_layers: int = 4, n_heads: int = 4, dropout: float = 0.1
+    ) -> None:
         super().__init__()
         self.n_features, self.embedding_dim = n_features, embedding_dim
         self.in_embedding = nn.ModuleList(nn.Linear(2, embedding_dim) for _ in range(n_features))
@@ -65,17 +70,17 @@ class LiteralNPT(nn.Module):
         cells = cells + self.index_embedding.weight + self.type_embedding.weight
         cells = self.dropout(cells)
         for layer, block in enumerate(self.blocks):
-            if layer % 2 == 0:
-                cells = block(cells.flatten(1)[None])[0].view_as(cells)
-            else:
-                cells = block(cells)
+            between_rows = layer % 2 == 0
+            cells = block(cells.flatten(1)[None])[0].view_as(cells) if between_rows else block(cells)
         return torch.cat([linear(cells[:, j]) for j, linear in enumerate(self.out_embedding)], dim=1)
 
 
 class LiteralLamb:
     """LAMB, one parameter tensor after the other, with Lookahead around it."""
 
-    def __init__(self, parameters: list[Tensor], lr: float, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-6) -> None:
+    def __init__(
+        self, parameters: list[Tensor], lr: float, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-6
+    ) -> None:
         self.parameters, self.lr, self.betas, self.eps = parameters, lr, betas, eps
         self.first = [torch.zeros_like(p) for p in parameters]
         self.second = [torch.zeros_like(p) for p in parameters]

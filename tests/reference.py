@@ -60,7 +60,9 @@ class ReferenceNPT:
         for j, value in enumerate(row):
             masked = hidden[j] or np.isnan(value)
             is_category = j >= self.layout.n_numeric
-            cell = self.top["in_bias"][j] + self.top["index_embedding"][j] + self.top["type_embedding"][int(is_category)]
+            cell = (
+                self.top["in_bias"][j] + self.top["index_embedding"][j] + self.top["type_embedding"][int(is_category)]
+            )
             if masked:
                 cell = cell + self.top["in_mask"][j]
             elif not is_category:
@@ -112,7 +114,10 @@ class ReferenceNPT:
             keys_part = slice(head * self.settings.rank // heads, (head + 1) * self.settings.rank // heads)
             part = slice(head * dim // heads, (head + 1) * dim // heads)
             q, k = ([row @ block[name][:, keys_part] for row in normed] for name in ("w_q", "w_k"))
-            v = [np.concatenate([cell @ block["w_v"][:, part] for cell in row.reshape(n_features, dim)]) for row in normed]
+            v = [
+                np.concatenate([cell @ block["w_v"][:, part] for cell in row.reshape(n_features, dim)])
+                for row in normed
+            ]
             for i, mixed in enumerate(self_attention(q, k, v, allowed)):
                 attended[i][:, part] = mixed.reshape(n_features, -1)
         return np.array(

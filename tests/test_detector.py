@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import functools
 import json
+import os
 import pickle
+import subprocess
+import sys
 import warnings
 
 import joblib
-import nptad.ensemble
-import nptad.score
 import numpy as np
 import pandas as pd
 import pytest
@@ -17,18 +18,21 @@ import torch
 from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
-from nptad import NPTAD, InputError, ModelFileError, Settings, TableWarning, default_settings
-from nptad.ensemble import fit_ensemble, left_out_rows
-from nptad.masks import bank_size
-from nptad.settings import default_members
-from nptad.table import encode
-from nptad.train import train
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import nptad.ensemble
+import nptad.score
+from nptad import NPTAD, InputError, ModelFileError, Settings, TableWarning, default_settings
+from nptad.ensemble import fit_ensemble, left_out_rows
+from nptad.masks import bank_size
+from nptad.settings import default_members
+from nptad.table import encode
+from nptad.train import train
 
 
 def tiny(**parameters):
@@ -89,6 +93,20 @@ def test_scikit_learn_estimator_checks(estimator, check):
     check(estimator)
 
 
+def test_scikit_learn_array_api_check():
+    """Skipped above: scikit-learn runs it only if this variable is set before SciPy is imported."""
+    program = (
+        "from nptad import NPTAD\n"
+        "from sklearn.utils.estimator_checks import check_array_api_input\n"
+        "for n_members in (1, 2):\n"
+        "    detector = NPTAD(n_members, n_steps=2, embedding_dim=8, random_state=0)\n"
+        "    check_array_api_input('NPTAD', detector, array_namespace='numpy', expect_only_array_outputs=False)\n"
+    )
+    environment = os.environ | {"SCIPY_ARRAY_API": "1"}
+    ran = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stderr
+
+
 def test_works_at_the_end_of_a_pipeline(table, new_rows):
     pipeline = make_pipeline(StandardScaler(), tiny()).fit(table)
     assert set(pipeline.predict(new_rows)) <= {-1, 1}
@@ -110,8 +128,8 @@ def test_clone_keeps_settings():
 
 
 def test_grid_search_with_numpy_values_and_a_scorer(table):
-    X = np.vstack([table, table[:12] * [1, -3, 3, -3]])
-    y = np.repeat([1, -1], [60, 12])
+    X = np.vstack([table[:30], table[:6] * [1, -3, 3, -3], table[30:], table[30:36] * [1, -3, 3, -3]])
+    y = np.tile(np.repeat([1, -1], [30, 6]), 2)
     grid = {"embedding_dim": np.array([4, 8]), "max_masked": np.arange(1, 3), "learning_rate": np.logspace(-3, -2, 1)}
     search = GridSearchCV(tiny(), grid, scoring="roc_auc", cv=2).fit(X, y)
     assert search.best_params_["embedding_dim"] in (4, 8)
@@ -286,7 +304,7 @@ def test_number_of_threads_matters_only_to_rounding(table, new_rows):
     try:
         for count in (1, 2):
             torch.set_num_threads(count)
-            scores.append(tiny().fit(table).score_samples(new_rows))
+            scores.append(tiny(n_steps=2).fit(table).score_samples(new_rows))
     finally:
         torch.set_num_threads(threads)
     np.testing.assert_allclose(*scores, rtol=1e-3)

@@ -34,7 +34,9 @@ def test_missing_cells_cost_nothing_and_have_no_gradient():
 
 @pytest.mark.parametrize(("least", "expected"), [(0.1, 2 * log(101)), (1e-9, -log(1e-9))])
 def test_unseen_category_is_never_cheaper_than_a_seen_one(least, expected):
-    losses = cell_losses(prediction(0.0, (0.5, 0.5), (0.5, 0.5 - least, least)), torch.tensor([[[0.0, 0.0, -1.0]]]), LAYOUT, 100)
+    losses = cell_losses(
+        prediction(0.0, (0.5, 0.5), (0.5, 0.5 - least, least)), torch.tensor([[[0.0, 0.0, -1.0]]]), LAYOUT, 100
+    )
     assert losses[0, 0, 2].item() == pytest.approx(expected, rel=1e-5)
 
 

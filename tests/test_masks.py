@@ -75,7 +75,9 @@ def test_sizes_beyond_the_table_are_dropped_and_none_left_is_an_error():
 def test_random_masks_have_their_probability(probability):
     drawn = MemberRandom([0, 1]).bernoulli((1000, 100), probability).float()
     for member in drawn:
-        assert member.mean().item() == pytest.approx(probability, abs=5 * (probability * (1 - probability) / 1e5) ** 0.5)
+        assert member.mean().item() == pytest.approx(
+            probability, abs=5 * (probability * (1 - probability) / 1e5) ** 0.5
+        )
     assert (drawn[0] != drawn[1]).any()
 
 

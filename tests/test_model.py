@@ -8,11 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from reference import ReferenceNPT
-from tables import LAYOUTS, NUMERIC, random_model, random_rows
 
 from nptad.loss import CellLayout
 from nptad.model import attention, attention_between_cells
+from reference import ReferenceNPT
+from tables import LAYOUTS, NUMERIC, random_model, random_rows
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
 from literal import LiteralNPT
@@ -28,7 +28,9 @@ def test_training_forward_agrees_with_the_oracle(layout, row_attention):
     for k in range(2):
         expected = ReferenceNPT(model, k).forward(x[k].numpy(), hidden[k].numpy(), np.ones((6, 6), bool))
         for i, cells in enumerate(expected):
-            np.testing.assert_allclose(prediction.numeric[k, i].detach(), cells[: layout.n_numeric], rtol=1e-3, atol=1e-5)
+            np.testing.assert_allclose(
+                prediction.numeric[k, i].detach(), cells[: layout.n_numeric], rtol=1e-3, atol=1e-5
+            )
             for c, probabilities in enumerate(cells[layout.n_numeric :]):
                 fast = prediction.log_probabilities[k, i, c].exp().detach()
                 np.testing.assert_allclose(fast[: len(probabilities)], probabilities, rtol=1e-3, atol=1e-6)
@@ -69,7 +71,9 @@ def test_the_model_is_the_literal_paper_model():
         model.type_embedding[0, 0] = literal.type_embedding.weight[0]
         x = random_rows(NUMERIC, 20, seed=0, missing=0)
         hidden = torch.rand(x.shape, generator=torch.Generator().manual_seed(0)) < 0.3
-        torch.testing.assert_close(model(x[None], hidden[None]).numeric[0], literal(x, hidden.float()), rtol=1e-4, atol=1e-5)
+        torch.testing.assert_close(
+            model(x[None], hidden[None]).numeric[0], literal(x, hidden.float()), rtol=1e-4, atol=1e-5
+        )
 
 
 def test_a_hidden_cell_does_not_reach_the_prediction():
@@ -100,7 +104,9 @@ def test_members_do_not_mix():
         together = stack(x, hidden).numeric
         for k in range(3):
             alone = random_model(NUMERIC, [4 + k], row_attention=row_attention)
-            torch.testing.assert_close(alone(x[k : k + 1], hidden[k : k + 1]).numeric[0], together[k], rtol=1e-5, atol=1e-6)
+            torch.testing.assert_close(
+                alone(x[k : k + 1], hidden[k : k + 1]).numeric[0], together[k], rtol=1e-5, atol=1e-6
+            )
 
 
 def test_gradient_of_a_member_stays_its_own():
@@ -113,7 +119,9 @@ def test_gradient_of_a_member_stays_its_own():
 def test_fused_and_plain_attention_agree():
     random = torch.Generator().manual_seed(0)
     q, k, v = (torch.randn(2, 4, 30, width, generator=random) for width in (6, 6, 10))
-    torch.testing.assert_close(attention(q, k, v, None), attention(q, k, v, lambda weights: weights), rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(
+        attention(q, k, v, None), attention(q, k, v, lambda weights: weights), rtol=1e-4, atol=1e-5
+    )
 
 
 @pytest.mark.parametrize("dropped", [False, True])

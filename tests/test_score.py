@@ -7,12 +7,12 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from reference import ReferenceNPT
-from tables import CATEGORICAL, LAYOUTS, MIXED, NUMERIC, random_model, random_rows
 
 import nptad.score
 from nptad.masks import mask_bank
 from nptad.score import cell_contributions, expected_cells, mask_losses, mean_mask_losses, prepare_member, score_rows
+from reference import ReferenceNPT
+from tables import CATEGORICAL, LAYOUTS, MIXED, NUMERIC, random_model, random_rows
 
 N_TRAIN = 11
 
@@ -27,7 +27,9 @@ def member_of(model, k, context, n_masks):
 
 @pytest.mark.parametrize("row_attention", ["full", "low_rank", "none"])
 @pytest.mark.parametrize("layout", LAYOUTS)
-@pytest.mark.parametrize(("sizes", "n_heads", "aggregation"), [((1,), 4, "mean"), ((1, 2), 2, "max"), ((1, 3), 1, "mean")])
+@pytest.mark.parametrize(
+    ("sizes", "n_heads", "aggregation"), [((1,), 4, "mean"), ((1, 2), 2, "max"), ((1, 3), 1, "mean")]
+)
 def test_scores_agree_with_the_oracle(layout, row_attention, sizes, n_heads, aggregation):
     model = random_model(layout, [1, 2], row_attention=row_attention, n_heads=n_heads)
     context, rows = random_rows(layout, 5, seed=0), random_rows(layout, 4, seed=1)
@@ -50,7 +52,10 @@ def test_leave_one_out_agrees_with_the_oracle(row_attention):
     own = torch.tensor([4, -1, 0])
     fast = score_rows(member, context[[4, 2, 0]], masks, own=own)
     reference = ReferenceNPT(model, 0)
-    slow = [reference.score(context.numpy(), context[i].numpy(), (1, 2), N_TRAIN, out) for i, out in ((4, 4), (2, None), (0, 0))]
+    slow = [
+        reference.score(context.numpy(), context[i].numpy(), (1, 2), N_TRAIN, out)
+        for i, out in ((4, 4), (2, None), (0, 0))
+    ]
     np.testing.assert_allclose(fast, slow, rtol=2e-4, atol=1e-5)
     assert not np.allclose(fast[0], score_rows(member, context[[4]], masks)[0], rtol=1e-3)
 
@@ -61,7 +66,8 @@ def test_cached_context_equals_one_masked_forward_of_everything():
     context, rows = random_rows(NUMERIC, 40, seed=3), random_rows(NUMERIC, 3, seed=4)
     hidden = torch.zeros(3, 3, dtype=torch.bool)
     hidden[:, 1] = True
-    cached = model.query(rows[None], hidden[None], model.context(context[None]))
+    wanted = torch.tensor([0, 1, 2]).expand(1, 3, 3)
+    cached = model.query(rows[None], hidden[None], model.context(context[None]), wanted)
     reference = ReferenceNPT(model, 0)
     for row, mask, fast in zip(rows.numpy(), hidden.numpy(), cached.numeric[0], strict=True):
         allowed = np.tri(41, 41, dtype=bool)

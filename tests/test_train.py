@@ -12,7 +12,6 @@ import time
 import numpy as np
 import pytest
 import torch
-from tables import MIXED, random_rows
 
 import nptad.train
 from nptad.errors import ModelFileError, TrainingError
@@ -21,6 +20,7 @@ from nptad.model import NPT
 from nptad.rng import MemberRandom
 from nptad.settings import Settings
 from nptad.train import train
+from tables import MIXED, random_rows
 
 SETTINGS = Settings(embedding_dim=8, n_steps=12, batch_size=8)
 

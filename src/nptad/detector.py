@@ -193,6 +193,8 @@ class NPTAD(OutlierMixin, BaseEstimator):
         share = 1 - AUTO_QUANTILE if contamination == "auto" else float(contamination)
         training_scores = -self._anomaly_scores(ensemble, x[chosen], "Calibrating")
 
+        _report_empty(_count_empty(x))
+
         # Only now, so that a fit that fails or is interrupted leaves the detector as it was.
         self.schema_, self.settings_, self.ensemble_, self.history_ = schema, settings, ensemble, history
         self.training_scores_ = training_scores
@@ -210,9 +212,12 @@ class NPTAD(OutlierMixin, BaseEstimator):
         Rows that were in the training table are recognised and judged only by members that never saw them.
         """
         check_is_fitted(self)
-        scores = [np.empty(0)]
+        scores, empty = [np.empty(0)], 0
         for block in _row_blocks(X):
-            scores.append(-self._anomaly_scores(self.ensemble_, encode(self.schema_, block), "Scoring"))
+            x = encode(self.schema_, block)
+            empty += _count_empty(x)
+            scores.append(-self._anomaly_scores(self.ensemble_, x, "Scoring"))
+        _report_empty(empty)
         return np.concatenate(scores)
 
     def decision_function(self, X: Any) -> np.ndarray:
@@ -243,9 +248,6 @@ class NPTAD(OutlierMixin, BaseEstimator):
         save(self, directory)
 
     def _anomaly_scores(self, ensemble: Ensemble, x: np.ndarray, description: str) -> np.ndarray:
-        empty = int(np.isnan(x).all(axis=1).sum())
-        if empty:
-            warnings.warn(f"{empty} row(s) have no value in any known column and get the score 0.", TableWarning, stacklevel=3)
         witnesses = ensemble.witnesses(x)
         with progress_bar(description, int((witnesses.weights > 0).sum()), self.verbose) as advance:
             return ensemble.scores(x, witnesses, advance)
@@ -266,7 +268,9 @@ class NPTAD(OutlierMixin, BaseEstimator):
         if self.n_members is None:
             return default_members(n_rows)
         if not _is_whole(self.n_members) or not 1 <= self.n_members <= n_rows:
-            raise InputError(f"n_members must be a whole number from 1 to the number of rows ({n_rows}), got {self.n_members!r}.")
+            raise InputError(
+                f"n_members must be a whole number from 1 to the number of rows ({n_rows}), got {self.n_members!r}."
+            )
         return int(self.n_members)
 
     def __sklearn_tags__(self) -> Any:
@@ -284,6 +288,16 @@ def _row_blocks(table: Any) -> Any:
     if hasattr(table, "slice"):
         return (table.slice(start, _ENCODE_ROWS) for start in range(0, n_rows, _ENCODE_ROWS))
     return (take[start : start + _ENCODE_ROWS] for start in range(0, n_rows, _ENCODE_ROWS))
+
+
+def _count_empty(x: np.ndarray) -> int:
+    return int(np.isnan(x).all(axis=1).sum())
+
+
+def _report_empty(count: int) -> None:
+    if count:
+        text = f"{count} row(s) have no value in any known column and get the score 0."
+        warnings.warn(text, TableWarning, stacklevel=3)
 
 
 def _is_whole(value: Any) -> bool:
@@ -325,5 +339,7 @@ def _resolve_device(name: str) -> torch.device:
         device = torch.device(name)
         torch.zeros(1, device=device).cpu()  # there and back: some devices hold shapes but no numbers
     except (RuntimeError, AssertionError, TypeError) as error:
-        raise InputError(f"device {name!r} cannot be used here ({str(error).splitlines()[0]}); use 'auto' or 'cpu'.") from error
+        raise InputError(
+            f"device {name!r} cannot be used here ({str(error).splitlines()[0]}); use 'auto' or 'cpu'."
+        ) from error
     return device

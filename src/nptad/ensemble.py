@@ -101,7 +101,9 @@ class Ensemble:
         n_train = int((~self.left_out[0]).sum())
         rows = torch.from_numpy(self.context_rows).to(self.device)
         scale = torch.from_numpy(self.mask_scale).to(self.device)
-        return [prepare_member(self.model.member(k), context[rows[k]], n_train, scale[k]) for k in range(self.n_members)]
+        return [
+            prepare_member(self.model.member(k), context[rows[k]], n_train, scale[k]) for k in range(self.n_members)
+        ]
 
     @cached_property
     def _known(self) -> tuple[np.ndarray, np.ndarray]:
@@ -129,7 +131,9 @@ class Ensemble:
                 own[i] = next((entry[int(row)] for row in copies if int(row) in entry), -1)
         return Witnesses(weights, own)
 
-    def member_scores(self, x: np.ndarray, witnesses: Witnesses, advance: Callable[[int], None] | None = None) -> np.ndarray:
+    def member_scores(
+        self, x: np.ndarray, witnesses: Witnesses, advance: Callable[[int], None] | None = None
+    ) -> np.ndarray:
         """Score of each row under each member, (n, K), higher = more anomalous; NaN where a member is no witness."""
         scores = np.full((len(x), self.n_members), np.nan)
         for k, member in enumerate(self.members):
@@ -210,5 +214,7 @@ def _mask_scale(ensemble: Ensemble, x: np.ndarray, random: np.random.Generator) 
 def row_keys(x: np.ndarray) -> np.ndarray:
     """A 64-bit key for each encoded row; equal rows have equal keys, others differ but for hash collisions."""
     canonical = np.where(np.isnan(x), np.float32(np.nan), x + np.float32(0))  # one NaN, one zero
-    digests = b"".join(blake2b(row.tobytes(), digest_size=8).digest() for row in np.ascontiguousarray(canonical, np.float32))
+    digests = b"".join(
+        blake2b(row.tobytes(), digest_size=8).digest() for row in np.ascontiguousarray(canonical, np.float32)
+    )
     return np.frombuffer(digests, dtype=np.uint64)

@@ -39,7 +39,9 @@ def explain_rows(ensemble: Ensemble, schema: Schema, x: np.ndarray) -> list[list
         weight = witnesses.weights[:, k, None]
         rows = torch.from_numpy(x).to(ensemble.device)
         own = torch.from_numpy(witnesses.own).to(ensemble.device) if (witnesses.own >= 0).any() else None
-        contributions += weight * cell_contributions(member, rows, ensemble.masks.to(ensemble.device), own).cpu().numpy()
+        contributions += (
+            weight * cell_contributions(member, rows, ensemble.masks.to(ensemble.device), own).cpu().numpy()
+        )
         expected = expected_cells(member, rows, own)
         numeric += weight * expected.numeric.double().cpu().numpy()
         probabilities = probabilities + weight[..., None] * expected.log_probabilities.double().exp().cpu().numpy()

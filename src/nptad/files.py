@@ -45,6 +45,8 @@ def load_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
     """Read a safetensors file; a damaged one is a :class:`~nptad.errors.ModelFileError`."""
     try:
         with safe_open(path, framework="pt") as file:
-            return {name: file.get_tensor(name) for name in file.keys()}, file.metadata() or {}
+            return {name: file.get_tensor(name) for name in file.keys()}, file.metadata() or {}  # noqa: SIM118
     except (SafetensorError, OSError) as error:
-        raise ModelFileError(f"{path} cannot be read as a tensor file ({error}); it is missing, truncated or damaged.") from error
+        raise ModelFileError(
+            f"{path} cannot be read as a tensor file ({error}); it is missing, truncated or damaged."
+        ) from error

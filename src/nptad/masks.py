@@ -29,7 +29,9 @@ def usable_sizes(n_features: int, sizes: Iterable[int]) -> tuple[int, ...]:
     """Drop the subset sizes that a table of ``n_features`` columns does not have."""
     kept = tuple(size for size in sizes if 1 <= size <= n_features)
     if not kept:
-        raise InputError(f"No mask size in {tuple(sizes)} fits a table of {n_features} usable columns; use sizes from 1 up.")
+        raise InputError(
+            f"No mask size in {tuple(sizes)} fits a table of {n_features} usable columns; use sizes from 1 up."
+        )
     return kept
 
 
@@ -50,7 +52,7 @@ def mask_bank(n_features: int, sizes: Iterable[int], max_masks: int, seed: int) 
         subsets = [s for size in sizes for s in itertools.combinations(range(n_features), size)]
     else:
         warnings.warn(
-            f"The mask bank of {total:,} masks is larger than max_masks={max_masks:,}; a random sample of that size is used.",
+            f"The mask bank has {total:,} masks; a random sample of max_masks={max_masks:,} of them is used.",
             MaskBankWarning,
             stacklevel=2,
         )
@@ -61,7 +63,9 @@ def mask_bank(n_features: int, sizes: Iterable[int], max_masks: int, seed: int) 
     return bank
 
 
-def _sample_subsets(n_features: int, sizes: tuple[int, ...], count: int, random: np.random.Generator) -> list[tuple[int, ...]]:
+def _sample_subsets(
+    n_features: int, sizes: tuple[int, ...], count: int, random: np.random.Generator
+) -> list[tuple[int, ...]]:
     """Uniform over the whole bank: a size in proportion to its number of subsets, then a subset of that size."""
     weights = np.array([float(comb(n_features, size)) for size in sizes])
     chosen: set[tuple[int, ...]] = set()

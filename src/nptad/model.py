@@ -41,6 +41,10 @@ class NPT(nn.Module):
         Draws the initial weights, and the dropout while training; its length is the number of members.
     """
 
+    _first_category: Tensor
+    _class_allowed: Tensor
+    _is_category: Tensor
+
     def __init__(self, layout: CellLayout, settings: Settings, random: MemberRandom) -> None:
         super().__init__()
         self.layout, self.settings, self.random = layout, settings, random
@@ -107,23 +111,27 @@ class NPT(nn.Module):
         self._run(x, torch.zeros_like(x, dtype=torch.bool), attend)
         return cache
 
-    def query(self, x: Tensor, hidden: Tensor, cache: ContextCache, own: Tensor | None = None) -> Prediction:
+    def query(
+        self, x: Tensor, hidden: Tensor, cache: ContextCache, wanted: Tensor, own: Tensor | None = None
+    ) -> Prediction:
         """Reconstruct rows that attend to the context and to themselves, never to one another.
 
-        ``own`` (K, N) names, for rows that are part of the context, the entry to leave out; -1 for none.
+        Only the ``wanted`` cells (K, N, T) of the prediction are right: the last block leaves out the others. ``own``
+        (K, N) names, for rows that are part of the context, the entry to leave out; -1 for none.
         """
         layers = iter(cache)
 
         def attend(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
             return attention_to_context(q, k, v, *next(layers), own)
 
-        return self._run(x, hidden, attend)
+        return self._run(x, hidden, attend, wanted)
 
-    def _run(self, x: Tensor, hidden: Tensor, attend: RowAttend) -> Prediction:
+    def _run(self, x: Tensor, hidden: Tensor, attend: RowAttend, wanted: Tensor | None = None) -> Prediction:
         cells = self._drop(self._embed(x, hidden | x.isnan()))
-        for block in self.blocks:
+        *earlier, last = self.blocks
+        for block in earlier:
             cells = block(cells, attend, self._drop, self._drop_attention)
-        return self._predict(cells)
+        return self._predict(last(cells, attend, self._drop, self._drop_attention, wanted))
 
     def _embed(self, x: Tensor, hidden: Tensor) -> Tensor:
         """((1 - m) * encoded, m) through each feature's own linear layer, plus index and type embeddings."""
@@ -209,8 +217,12 @@ class Block(nn.Module):
         attend_rows: RowAttend,
         drop: Callable[[Tensor], Tensor],
         drop_attention: Callable[[Tensor], Tensor] | None,
+        wanted: Tensor | None = None,
     ) -> Tensor:
-        """Let the cells (K, N, D, E) attend, between rows or between the cells of each row."""
+        """Let the cells (K, N, D, E) attend, between rows or between the cells of each row.
+
+        A block may leave out all cells but the ``wanted`` ones (K, N, T).
+        """
         raise NotImplementedError
 
     def _residual_and_feed_forward(self, items: Tensor, mixed: Tensor, drop: Callable[[Tensor], Tensor]) -> Tensor:
@@ -224,7 +236,7 @@ class Block(nn.Module):
 class RowBlock(Block):
     """ABD: rows, flattened to H = D * E, attend to rows."""
 
-    def forward(self, cells, attend_rows, drop, drop_attention):  # noqa: D102
+    def forward(self, cells, attend_rows, drop, drop_attention, wanted=None):  # type: ignore[no-untyped-def]  # noqa: D102
         rows = cells.flatten(2)
         normed = _layer_norm(rows, self.norm_in_gain, self.norm_in_bias)
         q, k, v = (self._heads(torch.bmm(normed, w)) for w in (self.w_q, self.w_k, self.w_v))
@@ -243,7 +255,7 @@ class LowRankRowBlock(RowBlock):
     of 13 H^2.
     """
 
-    def forward(self, cells, attend_rows, drop, drop_attention):  # noqa: D102
+    def forward(self, cells, attend_rows, drop, drop_attention, wanted=None):  # type: ignore[no-untyped-def]  # noqa: D102
         n_members, n_rows, n_features, dim = cells.shape
         normed = _layer_norm(cells.flatten(2), self.norm_in_gain, self.norm_in_bias)
         q, k = (self._heads(torch.bmm(normed, w)) for w in (self.w_q, self.w_k))
@@ -257,12 +269,28 @@ class LowRankRowBlock(RowBlock):
 class CellBlock(Block):
     """ABA: the cells of each row attend to one another."""
 
-    def forward(self, cells, attend_rows, drop, drop_attention):  # noqa: D102
-        items = cells.flatten(1, 2)
-        normed = _layer_norm(items, self.norm_in_gain, self.norm_in_bias)
-        q, k, v = (torch.bmm(normed, w).view_as(cells) for w in (self.w_q, self.w_k, self.w_v))
+    def forward(self, cells, attend_rows, drop, drop_attention, wanted=None):  # type: ignore[no-untyped-def]  # noqa: D102
+        normed = _layer_norm(cells.flatten(1, 2), self.norm_in_gain, self.norm_in_bias)
+        k, v = (torch.bmm(normed, w).view_as(cells) for w in (self.w_k, self.w_v))
+        if wanted is None:
+            q = torch.bmm(normed, self.w_q).view_as(cells)
+            return self._attend(cells, q, k, v, drop, drop_attention)
+        place = wanted.unsqueeze(-1).expand(*wanted.shape, cells.shape[-1])
+        chosen, normed = cells.gather(2, place), normed.view_as(cells).gather(2, place)
+        q = torch.bmm(normed.flatten(1, 2), self.w_q).view_as(chosen)
+        return torch.zeros_like(cells).scatter_(2, place, self._attend(chosen, q, k, v, drop, drop_attention))
+
+    def _attend(
+        self,
+        cells: Tensor,
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
+        drop: Callable[[Tensor], Tensor],
+        drop_attention: Callable[[Tensor], Tensor] | None,
+    ) -> Tensor:
         mixed = attention_between_cells(q, k, v, self.n_heads, drop_attention)
-        return self._residual_and_feed_forward(items, mixed.flatten(1, 2), drop).view_as(cells)
+        return self._residual_and_feed_forward(cells.flatten(1, 2), mixed.flatten(1, 2), drop).view_as(cells)
 
 
 def _layer_norm(x: Tensor, gain: Tensor, bias: Tensor) -> Tensor:
@@ -322,13 +350,13 @@ def attention_to_context(
 def attention_between_cells(
     q: Tensor, k: Tensor, v: Tensor, n_heads: int, drop: Callable[[Tensor], Tensor] | None
 ) -> Tensor:
-    """Attention among the D cells of each row, (K, N, D, E) -> (K, N, D, E)."""
-    if q.shape[2] > _FEW_CELLS:
+    """Attention of cells to the D cells of their row, (K, N, T, E) and twice (K, N, D, E) -> (K, N, T, E)."""
+    if k.shape[2] > _FEW_CELLS:
         q, k, v = (t.unflatten(3, (n_heads, -1)).transpose(2, 3) for t in (q, k, v))
         return attention(q, k, v, drop).transpose(2, 3).flatten(3)
     # (K, heads, width, D, N): rows last
     q, k, v = (t.unflatten(3, (n_heads, -1)).permute(0, 3, 4, 2, 1).contiguous() for t in (q, k, v))
-    keep = None if drop is None else drop(q.new_ones(1).expand(*q.shape[:2], q.shape[3], *q.shape[3:]))
+    keep = None if drop is None else drop(q.new_ones(1).expand(*q.shape[:2], q.shape[3], *k.shape[3:]))
     mixed = _FewCellAttention.apply(q, k, v, keep)
     return mixed.permute(0, 4, 3, 1, 2).flatten(3)
 
@@ -342,13 +370,13 @@ class _FewCellAttention(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(ctx: Any, q: Tensor, k: Tensor, v: Tensor, keep: Tensor | None) -> Tensor:  # noqa: D102
+    def forward(ctx: Any, q: Tensor, k: Tensor, v: Tensor, keep: Tensor | None) -> Tensor:
         weights = torch.softmax(_outer(q, k).mul_(1 / sqrt(q.shape[2])), dim=3)
         ctx.save_for_backward(q, k, v, weights, keep)
         return _contract(weights if keep is None else weights * keep, v, dim=3)
 
     @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor, Tensor, None]:  # noqa: D102
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor, Tensor, None]:
         q, k, v, weights, keep = ctx.saved_tensors
         grad = grads[0].contiguous()
         grad_v = _contract(weights if keep is None else weights * keep, grad, dim=2)
@@ -370,7 +398,8 @@ def _outer(a: Tensor, b: Tensor) -> Tensor:
 
 def _contract(pairs: Tensor, cells: Tensor, dim: int) -> Tensor:
     """Sum over one side of the pairs, weighted by the cells of that side: ``dim`` 3 sums over j, 2 over i."""
-    product, result = torch.empty_like(pairs), torch.empty_like(cells)
+    left = pairs.shape[5 - dim]
+    product, result = torch.empty_like(pairs), cells.new_empty(*cells.shape[:3], left, cells.shape[4])
     for e in range(cells.shape[2]):
         torch.mul(pairs, cells[:, :, e].unsqueeze(5 - dim), out=product)
         torch.sum(product, dim=dim, out=result[:, :, e])

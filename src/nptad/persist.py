@@ -93,8 +93,9 @@ def _write(detector: NPTAD, directory: Path) -> None:
     }
     tensors |= {name: torch.from_numpy(np.array(array)) for name, array in arrays.items()}
     write_tensors(directory / WEIGHTS, {**tensors, "masks": ensemble.masks})
-    columns = {str(c.name): pa.array(ensemble.context[:, j]) for j, c in enumerate(detector.schema_.used)}
-    pq.write_table(pa.table(columns), directory / CONTEXT)
+    # For people only, loading goes by position: a name may hold what UTF-8 cannot.
+    names = [str(c.name).encode(errors="replace").decode() for c in detector.schema_.used]
+    pq.write_table(pa.table([pa.array(column) for column in ensemble.context.T], names), directory / CONTEXT)
     config = {
         "format": FORMAT,
         "versions": {name: version(name) for name in ("nptad", "torch", "numpy", "scikit-learn", "pyarrow")}
@@ -107,7 +108,7 @@ def _write(detector: NPTAD, directory: Path) -> None:
         "checksums": {name: _sha256((directory / name).read_bytes()) for name in (WEIGHTS, CONTEXT)},
     }
     config["checksum"] = _config_checksum(config)
-    (directory / CARD).write_text(_model_card(detector), encoding="utf-8")
+    (directory / CARD).write_text(_model_card(detector), encoding="utf-8", errors="replace")
     (directory / CONFIG).write_text(_to_json(config), encoding="utf-8")
     for name in (CONFIG, WEIGHTS, CONTEXT, CARD):
         with (directory / name).open("rb") as file:
@@ -153,15 +154,21 @@ def load(directory: str | Path, device: str = "auto") -> NPTAD:
     config = _read_config(directory)
     for name, checksum in config["checksums"].items():
         if name not in (WEIGHTS, CONTEXT) or _sha256(_read(directory / name)) != checksum:
-            raise ModelFileError(f"{directory / name} is damaged or was changed since it was saved; save the model again.")
+            raise ModelFileError(
+                f"{directory / name} is damaged or was changed since it was saved; save the model again."
+            )
     tensors, _ = load_tensors(directory / WEIGHTS)
     try:
         return _restore(config, tensors, pq.read_table(directory / CONTEXT), where)
     except (KeyError, TypeError, ValueError, RuntimeError, pa.ArrowException) as error:
-        raise ModelFileError(f"The files in {directory} do not belong together ({error}); save the model again.") from error
+        raise ModelFileError(
+            f"The files in {directory} do not belong together ({error}); save the model again."
+        ) from error
 
 
-def _restore(config: dict[str, Any], tensors: dict[str, torch.Tensor], context: pa.Table, device: torch.device) -> NPTAD:
+def _restore(
+    config: dict[str, Any], tensors: dict[str, torch.Tensor], context: pa.Table, device: torch.device
+) -> NPTAD:
     parameters = dict(config["parameters"])
     if parameters["settings"] is not None:
         parameters["settings"] = Settings(**parameters["settings"])
@@ -200,18 +207,19 @@ def _read_config(directory: Path) -> dict[str, Any]:
     except (KeyError, TypeError) as error:
         raise ModelFileError(f"{directory / CONFIG} is damaged; save the model again.") from error
     if newer:
-        raise ModelFileError(f"{directory} has format {config['format']}, this nptad reads up to {FORMAT}; install a newer nptad.")
+        raise ModelFileError(
+            f"{directory} has format {config['format']}, this nptad reads up to {FORMAT}; install a newer nptad."
+        )
     if config.get("checksum") != _config_checksum(config) or set(config["checksums"]) != {WEIGHTS, CONTEXT}:
         raise ModelFileError(f"{directory / CONFIG} was changed since it was saved; save the model again.")
     return config
 
 
 def _parse_config(directory: Path) -> dict[str, Any]:
+    data = _read(directory / CONFIG)
     try:
-        return dict(json.loads(_read(directory / CONFIG)))
+        return dict(json.loads(data))
     except (ValueError, TypeError, RecursionError) as error:
-        if isinstance(error, ModelFileError):
-            raise
         raise ModelFileError(f"{directory / CONFIG} is damaged; save the model again.") from error
 
 
@@ -232,15 +240,16 @@ def _sha256(data: bytes) -> str:
 
 
 def _model_card(detector: NPTAD) -> str:
-    schema, settings = detector.schema_, detector.settings_
+    schema, settings, ensemble, history = detector.schema_, detector.settings_, detector.ensemble_, detector.history_
+    names = ", ".join(str(c.name)[:80] for c in schema.columns[:50])
     kind: Callable[[str], int] = lambda wanted: sum(c.kind == wanted for c in schema.columns)  # noqa: E731
     return f"""# Anomaly detector (nptad {version("nptad")})
 
 Trained on {schema.n_rows:,} rows with {kind("numeric")} numeric and {kind("categorical")} categorical columns
-({kind("ignored")} ignored): {", ".join(str(c.name)[:80] for c in schema.columns[:50])}{" ..." if len(schema.columns) > 50 else ""}.
+({kind("ignored")} ignored): {names}{" ..." if len(schema.columns) > 50 else ""}.
 
-{detector.ensemble_.n_members} member(s), {len(detector.history_)} training steps, final loss {detector.history_[-1]["loss"]:.4f},
-{len(detector.ensemble_.masks)} masks, {settings.row_attention} row attention. A row is flagged when its score falls
+{ensemble.n_members} member(s), {len(history)} training steps, final loss {history[-1]["loss"]:.4f},
+{len(ensemble.masks)} masks, {settings.row_attention} row attention. A row is flagged when its score falls
 below {detector.offset_:.6g}.
 
 `context.parquet` holds training rows, standardised: share this directory as you would share the training data.

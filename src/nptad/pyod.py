@@ -42,6 +42,8 @@ class PyODNPTAD(BaseDetector):
     def fit(self, X: Any, y: Any = None) -> PyODNPTAD:
         """Fit on the rows of ``X``; ``y`` is ignored."""
         self._set_n_classes(y)
+        if isinstance(self.contamination, str):  # PyOD itself checks numbers only
+            raise InputError(f"contamination must be a number above 0 and up to 0.5, got {self.contamination!r}.")
         if not isinstance(self.detector, NPTAD | None):
             raise InputError(f"detector must be an nptad.NPTAD or None, got {type(self.detector).__name__}.")
         detector = NPTAD() if self.detector is None else clone(self.detector)

@@ -166,22 +166,31 @@ def _reconstructions(member: Member, x: Tensor, masks: Tensor, own: Tensor | Non
     model, n_masks = member.model, len(masks)
     total = len(x) * n_masks
     size = _chunk_rows(member, x.shape[1], own is not None)
+    wanted = _hidden_cells(masks)
     for start in range(0, total, size):
         stop = min(start + size, total)
         padded = -(-(stop - start) // _GRAIN) * _GRAIN
         pair = torch.arange(start, start + padded, device=x.device).clamp(max=total - 1)
         row = pair // n_masks
-        rows, hidden = x[row], masks[pair % n_masks]
+        mask = pair % n_masks
+        rows, hidden = x[row], masks[mask]
         left_out = None if own is None else own[row].unsqueeze(0)
-        prediction = model.query(rows.unsqueeze(0), hidden.unsqueeze(0), member.cache, left_out)
+        prediction = model.query(rows.unsqueeze(0), hidden.unsqueeze(0), member.cache, wanted[None, mask], left_out)
         losses = cell_losses(prediction, rows.unsqueeze(0), model.layout, member.n_train)[0]
         targets = hidden & ~rows.isnan()
         n_targets = targets.sum(1)
-        weight = hidden.sum(1) / n_targets.clamp(min=1) / member.mask_scale[pair % n_masks]
+        weight = hidden.sum(1) / n_targets.clamp(min=1) / member.mask_scale[mask]
         losses = losses * targets * weight.unsqueeze(1)
         kept = slice(0, stop - start)
         prediction = Prediction(prediction.numeric[0, kept], prediction.log_probabilities[0, kept])
         yield _Chunk(slice(start, stop), row[kept], prediction, n_targets[kept] > 0, losses[kept])
+
+
+def _hidden_cells(masks: Tensor) -> Tensor:
+    """The cells that each mask hides, (M, T); a smaller mask repeats one of its cells."""
+    largest = int(masks.sum(1).max())
+    ranked = torch.argsort(masks.int(), dim=1, descending=True, stable=True)[:, :largest]
+    return torch.where(masks.gather(1, ranked), ranked, ranked[:, :1])
 
 
 def _chunk_rows(member: Member, n_features: int, leave_out: bool) -> int:

@@ -64,10 +64,14 @@ class Settings:
         for field in dataclasses.fields(self):
             object.__setattr__(self, field.name, _plain(getattr(self, field.name)))
         for name in ("embedding_dim", "n_layers", "n_heads", "rank", "n_steps", "max_masks"):
-            _require(_is_int(getattr(self, name)) and getattr(self, name) >= 1, self, name, "a whole number of at least 1")
+            _require(
+                _is_int(getattr(self, name)) and getattr(self, name) >= 1, self, name, "a whole number of at least 1"
+            )
         for name in ("batch_size", "context_size"):
             value = getattr(self, name)
-            _require(value is None or (_is_int(value) and value >= 2), self, name, "None or a whole number of at least 2")
+            _require(
+                value is None or (_is_int(value) and value >= 2), self, name, "None or a whole number of at least 2"
+            )
         for name in ("dropout", "attention_dropout"):
             value = getattr(self, name)
             _require(_is_number(value) and 0 <= value < 1, self, name, "a number of at least 0 and below 1")
@@ -75,13 +79,16 @@ class Settings:
         rate_fits = _is_number(self.learning_rate) and 0 < self.learning_rate < float("inf")
         _require(rate_fits, self, "learning_rate", "a number above 0")
         _require(isinstance(self.scale_masks, bool), self, "scale_masks", "True or False")
-        _require(self.row_attention in ("full", "low_rank", "none"), self, "row_attention", "'full', 'low_rank' or 'none'")
+        _require(
+            self.row_attention in ("full", "low_rank", "none"), self, "row_attention", "'full', 'low_rank' or 'none'"
+        )
         _require(self.aggregation in ("mean", "max"), self, "aggregation", "'mean' or 'max'")
         _require(self.embedding_dim % self.n_heads == 0, self, "embedding_dim", f"a multiple of n_heads={self.n_heads}")
         _require(self.rank % self.n_heads == 0, self, "rank", f"a multiple of n_heads={self.n_heads}")
         sizes = self.mask_sizes
         sizes_fit = isinstance(sizes, tuple) and bool(sizes) and all(_is_int(size) and size >= 1 for size in sizes)
-        _require(sizes_fit and len(set(sizes)) == len(sizes), self, "mask_sizes", "different whole numbers of at least 1")
+        sizes_fit = sizes_fit and len(set(sizes)) == len(sizes)
+        _require(sizes_fit, self, "mask_sizes", "different whole numbers of at least 1")
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON; ``Settings(**d)`` gives the settings back."""
@@ -121,7 +128,9 @@ def default_settings(n_rows: int, n_features: int) -> Settings:
     ((1, 2), 'low_rank')
     """
     embedding_dim = 16 if n_features <= 64 else 8
-    largest = max((r for r in range(1, 5) if r < n_features and bank_size(n_features, range(1, r + 1)) <= 100), default=1)
+    largest = max(
+        (r for r in range(1, 5) if r < n_features and bank_size(n_features, range(1, r + 1)) <= 100), default=1
+    )
     return Settings(
         embedding_dim=embedding_dim,
         row_attention="full" if n_features * embedding_dim <= WIDE_ROW else "low_rank",

@@ -29,6 +29,7 @@ LARGEST_STANDARDISED = 1e6
 """Standard deviations at which a number is cut off, so that its square still fits into a float32."""
 
 Kind = Literal["numeric", "categorical", "ignored"]
+Holds = Literal["number", "boolean", "text", "time"]
 Category = str | float | bool
 
 
@@ -40,7 +41,7 @@ class Column:
     """Column name, or position in an array."""
     kind: Kind
     """How the column is used; "ignored" if training had no value in it."""
-    holds: Literal["number", "boolean", "text", "time"]
+    holds: Holds
     """What its cells are."""
     mean: float = 0.0
     """Mean of the training cells (numeric)."""
@@ -114,7 +115,9 @@ def learn_schema(table: Any, categorical_features: Sequence[str | int] | None = 
         raise InputError(f"The table has {raw.n_rows} row(s) (n_samples={raw.n_rows}); fitting needs at least 2.")
     names = list(raw.cells)
     if isinstance(categorical_features, str) or not isinstance(categorical_features, Iterable | None):
-        raise InputError(f"categorical_features must be a list of column names or positions, got {categorical_features!r}.")
+        raise InputError(
+            f"categorical_features must be a list of column names or positions, got {categorical_features!r}."
+        )
     chosen = None if categorical_features is None else {_find(names, feature) for feature in categorical_features}
     columns = tuple(_learn_column(raw, name, chosen) for name in names)
     _report_columns(columns)
@@ -139,7 +142,7 @@ class RawColumns:
     """A table as Python sees it: per column float64 (NaN = missing) or objects (None = missing)."""
 
     cells: dict[str | int, np.ndarray]
-    holds: dict[str | int, Literal["number", "boolean", "text", "time"]]
+    holds: dict[str | int, Holds]
     n_rows: int
     named: bool
 
@@ -179,11 +182,13 @@ def _read_array(table: Any) -> RawColumns:
     try:
         array = np.asarray(table)
     except ValueError as error:
-        raise InputError("The rows of the table differ in length; give each as many cells as there are columns.") from error
+        raise InputError(
+            "The rows of the table differ in length; give each as many cells as there are columns."
+        ) from error
     if array.ndim == 0:
         raise InputError(
-            f"Expected a table with rows and columns, got a {type(table).__name__}; pass a DataFrame (collect a lazy one "
-            "first), a pyarrow table or a 2-D array."
+            f"Expected a table with rows and columns, got a {type(table).__name__}; pass a DataFrame (collect a lazy "
+            "one first), a pyarrow table or a 2-D array."
         )
     if array.ndim != 2:
         raise InputError(
@@ -193,7 +198,8 @@ def _read_array(table: Any) -> RawColumns:
     if array.dtype.kind == "c":
         raise CellTypeError("Complex data not supported: a cell must be a real number, a text or a time.")
     _require_cells(*array.shape)
-    cells, holds = {}, {}
+    cells: dict[str | int, np.ndarray] = {}
+    holds: dict[str | int, Holds] = {}
     for j in range(array.shape[1]):
         cells[j], holds[j] = _read_values(array[:, j], j)
     return RawColumns(cells, holds, len(array), named=False)
@@ -292,10 +298,11 @@ def _finite(values: np.ndarray, name: str | int) -> np.ndarray:
 
 
 def _find(names: list[str | int], feature: str | int) -> str | int:
-    if feature in names and not isinstance(feature, bool):  # True == 1, but means no position
-        return feature
-    if isinstance(feature, numbers.Integral) and not isinstance(feature, bool) and -len(names) <= int(feature) < len(names):
-        return names[int(feature)]
+    if not isinstance(feature, bool):  # True == 1, but means no position
+        if feature in names:
+            return feature
+        if isinstance(feature, numbers.Integral) and -len(names) <= int(feature) < len(names):
+            return names[int(feature)]
     raise InputError(f"categorical_features names {feature!r}, which is not a column of the table.")
 
 
@@ -375,7 +382,8 @@ def _as_learnt(column: Column, cells: np.ndarray, holds: str) -> np.ndarray:
     if column.holds == holds or column.kind == "ignored":
         return cells
     if empty:
-        return np.full(len(cells), np.nan) if column.holds in ("number", "time") else np.full(len(cells), None, dtype=object)
+        nothing = np.nan if column.holds in ("number", "time") else None
+        return np.full(len(cells), nothing)
     if column.holds == "text" and holds in ("number", "boolean"):
         return _texts(cells.tolist())
     if column.holds == "number" and holds == "boolean":
@@ -383,7 +391,10 @@ def _as_learnt(column: Column, cells: np.ndarray, holds: str) -> np.ndarray:
     if column.holds == "boolean" and holds == "number" and np.isin(cells[~np.isnan(cells)], (0, 1)).all():
         return np.array([None if np.isnan(v) else bool(v) for v in cells], dtype=object)
     example = next(v for v in cells if v is not None and v == v)
-    raise InputError(f"Column {column.name!r} held {column.holds} cells in training but now holds {holds}, such as {str(example)[:40]!r}.")
+    raise InputError(
+        f"Column {column.name!r} held {column.holds} cells in training but now holds {holds}, "
+        f"such as {str(example)[:40]!r}."
+    )
 
 
 def _encode_column(column: Column, cells: np.ndarray) -> np.ndarray:

@@ -133,7 +133,9 @@ def train(
                 "random": random.state(),
                 "order": order,
             }
-            write_tensors(path, tensors, {"fingerprint": fingerprint, "used": str(used), "history": json.dumps(history)})
+            write_tensors(
+                path, tensors, {"fingerprint": fingerprint, "used": str(used), "history": json.dumps(history)}
+            )
             last_saved = time.monotonic()
 
     model.eval()
