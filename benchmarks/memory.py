@@ -37,8 +37,8 @@ def main() -> None:
     scores = detector.score_samples(table)
     seconds = time.perf_counter() - started
     print(
-        f"{len(scores):,} rows x 13 columns, context 1,000, 13 masks: {resident('VmHWM') - before:.0f} MiB above the loaded "
-        f"model and table, {n_rows / seconds:,.0f} rows per second."
+        f"{len(scores):,} rows x 13 columns, context 1,000, 13 masks: {resident('VmHWM') - before:.0f} MiB above the "
+        f"loaded model and table, {n_rows / seconds:,.0f} rows per second."
     )
 
 

@@ -209,7 +209,8 @@ class NPTAD(OutlierMixin, BaseEstimator):
     def score_samples(self, X: Any) -> np.ndarray:
         """Score rows, higher = more normal: minus the mean reconstruction loss over all masks and members.
 
-        Rows that were in the training table are recognised and judged only by members that never saw them.
+        Rows that were in the training table are recognised and judged only by members that left them out. A row that
+        stands in the table several times gets the average over its copies, each judged by those that left out that one.
         """
         check_is_fitted(self)
         scores, empty = [np.empty(0)], 0

@@ -184,9 +184,6 @@ def fit_ensemble(
     model = NPT(layout, settings, MemberRandom(member_seeds)).to(device)
     x_members = torch.from_numpy(x[rows]).to(device)
     history = train(model, x_members, time_limit=time_limit, checkpoint=checkpoint, report=report)
-    for parameter in model.parameters():
-        # Training made them views of one vector, all of which a pickle would hold once per parameter.
-        parameter.data, parameter.grad = parameter.data.clone(), None
 
     random = np.random.default_rng(fold_seed)
     size = min(settings.context_size or n_rows, rows.shape[1])

@@ -38,14 +38,19 @@ class FlatParameters:
     """
 
     def __init__(self, parameters: Iterable[nn.Parameter]) -> None:
-        parts = [p for p in parameters if p.numel()]
-        self.n_members = len(parts[0])
-        self.sizes = [p.numel() for p in parts]
-        self.value = torch.cat([p.detach().flatten() for p in parts])
+        self.parts = [p for p in parameters if p.numel()]
+        self.n_members = len(self.parts[0])
+        self.sizes = [p.numel() for p in self.parts]
+        self.value = torch.cat([p.detach().flatten() for p in self.parts])
         self.grad = torch.zeros_like(self.value)
-        for p, value, grad in zip(parts, self.split(self.value), self.split(self.grad), strict=True):
+        for p, value, grad in zip(self.parts, self.split(self.value), self.split(self.grad), strict=True):
             p.data = value.view(p.shape)
             p.grad = grad.view(p.shape)
+
+    def release(self) -> None:
+        """Give the parameters memory of their own again: a pickle holds the whole vector once for every view of it."""
+        for p in self.parts:
+            p.data, p.grad = p.data.clone(), None
 
     def split(self, flat: Tensor) -> list[Tensor]:
         """What belongs to each parameter, each (K, size)."""

@@ -138,6 +138,7 @@ def train(
             )
             last_saved = time.monotonic()
 
+    flat.release()
     model.eval()
     if path is not None:
         path.unlink(missing_ok=True)
