@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import csv
 import dataclasses
+import fcntl
 import os
 import time
 import warnings
@@ -114,11 +115,14 @@ def read_results() -> list[dict[str, str]]:
 
 def add_result(row: dict[str, object]) -> None:
     """Append one row by rewriting the file as a whole."""
-    rows = [*read_results(), row]
-    with replacing(RESULTS) as temporary, temporary.open("w", newline="") as file:
-        writer = csv.DictWriter(file, FIELDS, lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
+    RESULTS.parent.mkdir(exist_ok=True)
+    with (RESULTS.parent / ".accuracy.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # several runs may share the file
+        rows = [*read_results(), row]
+        with replacing(RESULTS) as temporary, temporary.open("w", newline="") as file:
+            writer = csv.DictWriter(file, FIELDS, lineterminator="\n")
+            writer.writeheader()
+            writer.writerows(rows)
 
 
 def print_table() -> None:

@@ -269,7 +269,7 @@ def test_scores_do_not_depend_on_row_order_or_batch_mates(request, which, table,
 @pytest.mark.parametrize(
     ("constant", "value"),
     [
-        ("score._CACHE_FRIENDLY_ROWS", 64),
+        ("score.CACHE_FRIENDLY", 64),
         ("score.MEMORY_BUDGET", 1),
         ("score._LOSSES_AT_ONCE", 50),
         ("detector._ENCODE_ROWS", 7),

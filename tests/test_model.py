@@ -125,17 +125,18 @@ def test_fused_and_plain_attention_agree():
 
 
 @pytest.mark.parametrize("dropped", [False, True])
-def test_attention_between_few_cells_agrees_with_plain_attention(monkeypatch, dropped):
+@pytest.mark.parametrize("n_wanted", [5, 2])
+def test_attention_between_few_cells_agrees_with_plain_attention(monkeypatch, dropped, n_wanted):
     """Values and gradients, with and without dropout on the weights."""
     random = torch.Generator().manual_seed(0)
-    q, k, v = (torch.randn(2, 7, 5, 8, generator=random, requires_grad=True) for _ in range(3))
-    keep = (torch.rand(2, 4, 5, 5, 7, generator=random) < 0.8).float() / 0.8
-    grad = torch.randn(2, 7, 5, 8, generator=random)
-    fast = attention_between_cells(q, k, v, 4, (lambda weights: weights * keep) if dropped else None)
+    q, k, v = (torch.randn(2, 4, 3, n, 7, generator=random, requires_grad=True) for n in (n_wanted, 5, 5))
+    keep = (torch.rand(2, 4, n_wanted, 5, 7, generator=random) < 0.8).float() / 0.8
+    grad = torch.randn(2, 4, 3, n_wanted, 7, generator=random)
+    fast = attention_between_cells(q, k, v, (lambda weights: weights * keep) if dropped else None)
     fast_grads = torch.autograd.grad(fast, (q, k, v), grad)
     monkeypatch.setattr("nptad.model._FEW_CELLS", 0)
     rows_first = keep.permute(0, 4, 1, 2, 3)
-    plain = attention_between_cells(q, k, v, 4, (lambda weights: weights * rows_first) if dropped else None)
+    plain = attention_between_cells(q, k, v, (lambda weights: weights * rows_first) if dropped else None)
     torch.testing.assert_close(fast, plain, rtol=1e-4, atol=1e-5)
     for a, b in zip(fast_grads, torch.autograd.grad(plain, (q, k, v), grad), strict=True):
         torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-5)

@@ -105,7 +105,8 @@ class NPT(nn.Module):
         cache: ContextCache = []
 
         def attend(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-            cache.append((k.contiguous(), v.contiguous()))
+            _, padded_k, padded_v = _same_width(q, k, v)
+            cache.append((padded_k.contiguous(), padded_v.contiguous()))
             return attention(q, k, v, None)
 
         self._run(x, torch.zeros_like(x, dtype=torch.bool), attend)
@@ -259,38 +260,39 @@ class LowRankRowBlock(RowBlock):
         n_members, n_rows, n_features, dim = cells.shape
         normed = _layer_norm(cells.flatten(2), self.norm_in_gain, self.norm_in_bias)
         q, k = (self._heads(torch.bmm(normed, w)) for w in (self.w_q, self.w_k))
-        v = torch.bmm(normed.view(n_members, -1, dim), self.w_v)
-        v = v.view(n_members, n_rows, n_features, self.n_heads, -1).permute(0, 3, 1, 2, 4).flatten(3)
-        mixed = attend_rows(q, k, v).unflatten(3, (n_features, -1)).permute(0, 2, 3, 1, 4)
-        items, mixed = cells.flatten(1, 2), mixed.reshape(n_members, -1, dim)
-        return self._residual_and_feed_forward(items, mixed, drop).view_as(cells)
+        # (K, E, N * D) -> (K, heads, N, width * D) and back: whole rows of D numbers move, not single ones.
+        v = torch.bmm(self.w_v.transpose(1, 2), normed.view(n_members, -1, dim).transpose(1, 2))
+        v = v.view(n_members, self.n_heads, -1, n_rows, n_features).transpose(2, 3).flatten(3)
+        mixed = attend_rows(q, k, v).unflatten(3, (-1, n_features)).transpose(2, 3)
+        mixed = mixed.reshape(n_members, dim, -1).transpose(1, 2)
+        return self._residual_and_feed_forward(cells.flatten(1, 2), mixed, drop).view_as(cells)
 
 
 class CellBlock(Block):
     """ABA: the cells of each row attend to one another."""
 
     def forward(self, cells, attend_rows, drop, drop_attention, wanted=None):  # type: ignore[no-untyped-def]  # noqa: D102
-        normed = _layer_norm(cells.flatten(1, 2), self.norm_in_gain, self.norm_in_bias)
-        k, v = (torch.bmm(normed, w).view_as(cells) for w in (self.w_k, self.w_v))
-        if wanted is None:
-            q = torch.bmm(normed, self.w_q).view_as(cells)
-            return self._attend(cells, q, k, v, drop, drop_attention)
-        place = wanted.unsqueeze(-1).expand(*wanted.shape, cells.shape[-1])
-        chosen, normed = cells.gather(2, place), normed.view_as(cells).gather(2, place)
-        q = torch.bmm(normed.flatten(1, 2), self.w_q).view_as(chosen)
-        return torch.zeros_like(cells).scatter_(2, place, self._attend(chosen, q, k, v, drop, drop_attention))
+        n_members, n_rows, n_features, dim = cells.shape
+        # (K, D, N, E) here; its projections, transposed, are then (K, E, D * N) with the rows last.
+        items = cells.transpose(1, 2).contiguous()
+        normed = _layer_norm(items.flatten(1, 2), self.norm_in_gain, self.norm_in_bias)
+        k, v = (self._project(w, normed, n_rows) for w in (self.w_k, self.w_v))
+        place = None
+        if wanted is not None:
+            place = wanted.transpose(1, 2).unsqueeze(-1).expand(-1, -1, -1, dim)
+            normed = normed.view_as(items).gather(1, place).flatten(1, 2)
+            everything, items = items, items.gather(1, place)
+        q = self._project(self.w_q, normed, n_rows)
+        mixed = attention_between_cells(q, k, v, drop_attention).reshape(n_members, dim, -1).transpose(1, 2)
+        result = self._residual_and_feed_forward(items.flatten(1, 2), mixed, drop).view_as(items)
+        if place is not None:
+            result = torch.zeros_like(everything).scatter_(1, place, result)
+        return result.transpose(1, 2)
 
-    def _attend(
-        self,
-        cells: Tensor,
-        q: Tensor,
-        k: Tensor,
-        v: Tensor,
-        drop: Callable[[Tensor], Tensor],
-        drop_attention: Callable[[Tensor], Tensor] | None,
-    ) -> Tensor:
-        mixed = attention_between_cells(q, k, v, self.n_heads, drop_attention)
-        return self._residual_and_feed_forward(cells.flatten(1, 2), mixed.flatten(1, 2), drop).view_as(cells)
+    def _project(self, weight: Tensor, normed: Tensor, n_rows: int) -> Tensor:
+        """(K, cells * N, E) -> (K, heads, width, cells, N)."""
+        projected = torch.bmm(weight.transpose(1, 2), normed.transpose(1, 2))
+        return projected.view(len(normed), self.n_heads, weight.shape[1] // self.n_heads, -1, n_rows)
 
 
 def _layer_norm(x: Tensor, gain: Tensor, bias: Tensor) -> Tensor:
@@ -334,7 +336,7 @@ def attention_to_context(
         entries = torch.arange(context_k.shape[2], device=q.device)
         forbidden = torch.zeros(own.shape[0], 1, own.shape[1], len(entries), device=q.device)
         forbidden.masked_fill_(own[:, None, :, None] == entries, float("-inf"))
-    q, context_k, context_v = _same_width(q, context_k, context_v)
+    q, context_k, context_v = _same_width(q, context_k, context_v)  # the context was padded when it was cached
     if q.device.type == "cpu":
         mixed, log_sum = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(
             q, context_k, context_v, 0.0, False, attn_mask=forbidden, scale=scale
@@ -347,18 +349,13 @@ def attention_to_context(
     return torch.lerp(mixed[..., :width], v, torch.sigmoid(own_logit - log_sum).unsqueeze(-1))
 
 
-def attention_between_cells(
-    q: Tensor, k: Tensor, v: Tensor, n_heads: int, drop: Callable[[Tensor], Tensor] | None
-) -> Tensor:
-    """Attention of cells to the D cells of their row, (K, N, T, E) and twice (K, N, D, E) -> (K, N, T, E)."""
-    if k.shape[2] > _FEW_CELLS:
-        q, k, v = (t.unflatten(3, (n_heads, -1)).transpose(2, 3) for t in (q, k, v))
-        return attention(q, k, v, drop).transpose(2, 3).flatten(3)
-    # (K, heads, width, D, N): rows last
-    q, k, v = (t.unflatten(3, (n_heads, -1)).permute(0, 3, 4, 2, 1).contiguous() for t in (q, k, v))
+def attention_between_cells(q: Tensor, k: Tensor, v: Tensor, drop: Callable[[Tensor], Tensor] | None) -> Tensor:
+    """Attention of T cells of each row to its D cells, (K, heads, width, T or D, N) -> (K, heads, width, T, N)."""
+    if k.shape[3] > _FEW_CELLS:
+        q, k, v = (t.permute(0, 4, 1, 3, 2) for t in (q, k, v))
+        return attention(q, k, v, drop).permute(0, 2, 4, 3, 1)
     keep = None if drop is None else drop(q.new_ones(1).expand(*q.shape[:2], q.shape[3], *k.shape[3:]))
-    mixed = _FewCellAttention.apply(q, k, v, keep)
-    return mixed.permute(0, 4, 3, 1, 2).flatten(3)
+    return _FewCellAttention.apply(q, k, v, keep)
 
 
 class _FewCellAttention(torch.autograd.Function):
@@ -371,7 +368,9 @@ class _FewCellAttention(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, q: Tensor, k: Tensor, v: Tensor, keep: Tensor | None) -> Tensor:
-        weights = torch.softmax(_outer(q, k).mul_(1 / sqrt(q.shape[2])), dim=3)
+        weights = _outer(q, k).mul_(1 / sqrt(q.shape[2]))
+        weights.sub_(weights.amax(3, keepdim=True)).exp_()  # softmax, but torch's is slow on inner axes
+        weights.div_(weights.sum(3, keepdim=True))
         ctx.save_for_backward(q, k, v, weights, keep)
         return _contract(weights if keep is None else weights * keep, v, dim=3)
 

@@ -21,8 +21,8 @@ from nptad.model import NPT, ContextCache
 MEMORY_BUDGET = 256 * 2**20
 """Bytes that one chunk of reconstructions may take."""
 
-_CACHE_FRIENDLY_ROWS = 1024
-"""Larger chunks spill out of the processor's cache and are slower."""
+CACHE_FRIENDLY = 2 * 2**20
+"""Bytes of the widest activation in a chunk; more would spill out of the processor's cache and be slower."""
 
 _GRAIN = 64
 """Chunks are padded to a multiple of this many rows. Matrix kernels treat the last few rows of an odd-sized batch
@@ -201,5 +201,5 @@ def _chunk_rows(member: Member, n_features: int, leave_out: bool) -> int:
     classes = model.out_category.shape[3] * len(model.layout.cardinalities)
     cell_pairs = settings.embedding_dim * n_features**2
     floats = 24 * width + 4 * classes + min(cell_pairs, 256 * width) + (2 * n_context if leave_out else 0)
-    fitting = MEMORY_BUDGET // (4 * floats)
-    return int(max(_GRAIN, min(fitting, _CACHE_FRIENDLY_ROWS) // _GRAIN * _GRAIN))
+    fitting = min(MEMORY_BUDGET // (4 * floats), CACHE_FRIENDLY // (4 * 4 * width))
+    return int(max(_GRAIN, fitting // _GRAIN * _GRAIN))
