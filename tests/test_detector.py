@@ -585,7 +585,7 @@ def test_training_rows_without_values_do_no_harm(table, n_members):
     assert np.isfinite(detector.score_samples(table)).all()
 
 
-@pytest.mark.parametrize(("n_rows", "n_columns"), [(20, 2), (20, 1), (50, 13), (300, 30), (60, 40)])
+@pytest.mark.parametrize(("n_rows", "n_columns"), [(20, 2), (20, 1), (50, 13), (300, 30), (120, 40)])
 def test_default_rule_works_for_tables_of_many_shapes(n_rows, n_columns):
     rows = related_numbers(n_rows, n_columns)
     detector = NPTAD(n_steps=3, n_members=None if n_rows < 100 else 2, random_state=0).fit(rows)
@@ -682,3 +682,11 @@ def test_settings_survive_json(settings):
 def test_bad_settings_are_one_clear_sentence(name, value):
     with pytest.raises(InputError, match=rf"^{name} must be .*\.$"):
         Settings(**{name: value})
+
+
+def test_error_in_a_large_table_names_the_row_of_the_table(fitted, table, monkeypatch):
+    monkeypatch.setattr("nptad.detector._ENCODE_ROWS", 4)
+    broken = np.array(table, dtype=float)
+    broken[9, 0] = np.inf
+    with pytest.raises(InputError, match="row 9"):
+        fitted.score_samples(broken)

@@ -213,13 +213,13 @@ class NPTAD(OutlierMixin, BaseEstimator):
         stands in the table several times gets the average over its copies, each judged by those that left out that one.
         """
         check_is_fitted(self)
-        scores, empty = [np.empty(0)], 0
+        scores, empty = np.empty(0), 0
         for block in _row_blocks(X):
-            x = encode(self.schema_, block)
+            x = encode(self.schema_, block, first_row=len(scores))
             empty += _count_empty(x)
-            scores.append(-self._anomaly_scores(self.ensemble_, x, "Scoring"))
+            scores = np.concatenate([scores, -self._anomaly_scores(self.ensemble_, x, "Scoring")])
         _report_empty(empty)
-        return np.concatenate(scores)
+        return scores
 
     def decision_function(self, X: Any) -> np.ndarray:
         """Score rows relative to the threshold: negative = anomaly."""

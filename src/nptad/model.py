@@ -272,7 +272,7 @@ class CellBlock(Block):
     """ABA: the cells of each row attend to one another."""
 
     def forward(self, cells, attend_rows, drop, drop_attention, wanted=None):  # type: ignore[no-untyped-def]  # noqa: D102
-        n_members, n_rows, n_features, dim = cells.shape
+        n_members, n_rows, _, dim = cells.shape
         # (K, D, N, E) here; its projections, transposed, are then (K, E, D * N) with the rows last.
         items = cells.transpose(1, 2).contiguous()
         normed = _layer_norm(items.flatten(1, 2), self.norm_in_gain, self.norm_in_bias)

@@ -7,20 +7,17 @@ category that training did not see. The schema is plain data that fits into JSON
 from __future__ import annotations
 
 import dataclasses
-import math
 import numbers
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, time, timedelta
 from typing import Any, Literal
 
-import narwhals.stable.v2 as nw
 import numpy as np
-from narwhals.exceptions import DuplicateError
 
-from nptad.errors import CellTypeError, InputError, TableWarning
+from nptad.errors import InputError, TableWarning
 from nptad.loss import UNSEEN, CellLayout
+from nptad.rawtable import Holds, RawColumns, read_columns, texts
 
 MAX_CATEGORIES = 100
 """A column keeps at most this many categories; the rarest are pooled beyond it."""
@@ -29,7 +26,6 @@ LARGEST_STANDARDISED = 1e6
 """Standard deviations at which a number is cut off, so that its square still fits into a float32."""
 
 Kind = Literal["numeric", "categorical", "ignored"]
-Holds = Literal["number", "boolean", "text", "time"]
 Category = str | float | bool
 
 
@@ -127,174 +123,17 @@ def learn_schema(table: Any, categorical_features: Sequence[str | int] | None = 
     return schema
 
 
-def encode(schema: Schema, table: Any) -> np.ndarray:
-    """Encode the rows of a table, columns matched by name (by position for arrays)."""
-    raw = read_columns(table)
+def encode(schema: Schema, table: Any, first_row: int = 0) -> np.ndarray:
+    """Encode the rows of a table, columns matched by name (by position for arrays).
+
+    ``first_row`` is the number of the first row in error messages, for a table that is a part of a larger one.
+    """
+    raw = read_columns(table, first_row)
     cells = _match(schema, raw)
     encoded = np.empty((raw.n_rows, len(schema.used)), dtype=np.float32)
     for j, column in enumerate(schema.used):
         encoded[:, j] = _encode_column(column, cells[column.name])
     return encoded
-
-
-@dataclass(frozen=True)
-class RawColumns:
-    """A table as Python sees it: per column float64 (NaN = missing) or objects (None = missing)."""
-
-    cells: dict[str | int, np.ndarray]
-    holds: dict[str | int, Holds]
-    n_rows: int
-    named: bool
-
-
-def read_columns(table: Any) -> RawColumns:
-    """Bring any supported table into one form."""
-    if hasattr(table, "toarray") and hasattr(table, "nnz"):
-        raise CellTypeError("Sparse data is not supported; pass X.toarray() instead (a dense array).")
-    try:
-        frame = nw.from_native(table, eager_only=True)
-    except TypeError:
-        return _read_array(table)
-    except DuplicateError as error:
-        raise InputError(f"{' '.join(str(error).split())}; give each column its own name.") from error
-    _require_cells(*frame.shape)
-    names: list[str | int] = [str(name) for name in frame.columns]
-    if len(set(names)) < len(names):
-        twice = next(name for name in names if names.count(name) > 1)
-        raise InputError(f"Two columns are called {twice!r}; give each column its own name.")
-    cells, holds = {}, {}
-    for name, series in zip(names, frame.iter_columns(), strict=True):
-        cells[name], holds[name] = _read_series(series, name)
-    return RawColumns(cells, holds, len(frame), named=True)
-
-
-def _require_cells(n_rows: int, n_columns: int) -> None:
-    """Refuse a table without cells, in the words that scikit-learn expects."""
-    if n_columns == 0:
-        raise InputError(
-            f"0 feature(s) (shape=({n_rows}, 0)) while a minimum of 1 is required: the table has no columns."
-        )
-    if n_rows == 0:
-        raise InputError("Found array with 0 sample(s): the table has no rows.")
-
-
-def _read_array(table: Any) -> RawColumns:
-    try:
-        array = np.asarray(table)
-    except ValueError as error:
-        raise InputError(
-            "The rows of the table differ in length; give each as many cells as there are columns."
-        ) from error
-    if array.ndim == 0:
-        raise InputError(
-            f"Expected a table with rows and columns, got a {type(table).__name__}; pass a DataFrame (collect a lazy "
-            "one first), a pyarrow table or a 2-D array."
-        )
-    if array.ndim != 2:
-        raise InputError(
-            f"Expected 2D array with rows and columns, got an array of {array.ndim} dimension(s). Reshape your data: "
-            "X.reshape(-1, 1) for one column, X.reshape(1, -1) for one row."
-        )
-    if array.dtype.kind == "c":
-        raise CellTypeError("Complex data not supported: a cell must be a real number, a text or a time.")
-    _require_cells(*array.shape)
-    cells: dict[str | int, np.ndarray] = {}
-    holds: dict[str | int, Holds] = {}
-    for j in range(array.shape[1]):
-        cells[j], holds[j] = _read_values(array[:, j], j)
-    return RawColumns(cells, holds, len(array), named=False)
-
-
-def _read_series(series: nw.Series[Any], name: str | int) -> tuple[np.ndarray, Any]:
-    dtype = series.dtype
-    if dtype.is_numeric():
-        return _finite(_floats(series), name), "number"
-    if isinstance(dtype, nw.Datetime | nw.Date):
-        stamps = series.cast(nw.Datetime("us")) if isinstance(dtype, nw.Date) else series
-        return _floats(stamps.dt.timestamp("us")) / 1e6, "time"
-    if isinstance(dtype, nw.Duration):
-        return _floats(series.dt.total_microseconds()) / 1e6, "time"
-    values = np.empty(len(series), dtype=object)
-    values[:] = series.to_list()
-    if isinstance(dtype, nw.Categorical | nw.Enum):
-        # Whatever the categories are, numbers too, the table's author has called them categories.
-        return _texts([None if _is_missing(v) else _plain(v, name, row) for row, v in enumerate(values)]), "text"
-    return _read_values(values, name)
-
-
-def _floats(series: nw.Series[Any]) -> np.ndarray:
-    """Numbers as float64, rounded where they have more digits; Arrow's own cast would refuse those."""
-    wide = isinstance(series.dtype, nw.Int64 | nw.UInt64)
-    return (series if wide else series.cast(nw.Float64())).to_numpy().astype(np.float64)
-
-
-def _read_values(values: np.ndarray, name: str | int) -> tuple[np.ndarray, Any]:
-    """Cells of unknown type: numbers if all are, truth values if all are, else text."""
-    if values.dtype.kind in "iuf":
-        return _finite(values.astype(np.float64), name), "number"
-    if values.dtype.kind in "mM":
-        micros = values.astype("M8[us]" if values.dtype.kind == "M" else "m8[us]")
-        return np.where(np.isnat(micros), np.nan, micros.astype(np.int64) / 1e6), "time"
-    cells = np.array([None if _is_missing(v) else _plain(v, name, row) for row, v in enumerate(values)], dtype=object)
-    present = [v for v in cells if v is not None]
-    if present and all(isinstance(v, bool) for v in present):
-        return cells, "boolean"
-    if all(isinstance(v, float) for v in present):
-        return _finite(np.array([np.nan if v is None else v for v in cells], dtype=np.float64), name), "number"
-    if all(isinstance(v, datetime) for v in present):
-        # Without a time zone, timestamp() would count from the time zone of the machine.
-        return np.array([np.nan if v is None else v.replace(tzinfo=UTC).timestamp() for v in cells]), "time"
-    if all(isinstance(v, timedelta) for v in present):
-        return np.array([np.nan if v is None else v.total_seconds() for v in cells]), "time"
-    return _texts(cells), "text"
-
-
-def _is_missing(value: Any) -> bool:
-    if value is None or type(value).__name__ in ("NAType", "NaTType"):
-        return True
-    return isinstance(value, numbers.Number | np.datetime64 | np.timedelta64) and bool(value != value)
-
-
-def _plain(value: Any, name: str | int, row: int) -> bool | float | str | datetime | timedelta:
-    if isinstance(value, np.datetime64 | np.timedelta64):
-        value = value.astype(f"{value.dtype.kind}8[us]").item()
-    if isinstance(value, bool | np.bool_):
-        return bool(value)
-    if isinstance(value, numbers.Real) or type(value).__name__ == "Decimal":
-        try:
-            return float(value)
-        except OverflowError:
-            return math.inf
-    if isinstance(value, str | bytes):
-        return value.decode(errors="replace") if isinstance(value, bytes) else str(value)
-    if isinstance(value, datetime):
-        return value if value.tzinfo is None else value.replace(tzinfo=None) - value.utcoffset()  # type: ignore[operator]
-    if isinstance(value, date):
-        return datetime(value.year, value.month, value.day)
-    if isinstance(value, time):
-        return datetime.combine(datetime.min, value.replace(tzinfo=None)) - datetime.min
-    if isinstance(value, timedelta):
-        return value
-    raise CellTypeError(
-        f"Column {name!r}, row {row} holds a {type(value).__name__}: argument must be a string, a real number, "
-        "a truth value or a time."
-    )
-
-
-def _texts(cells: Iterable[Any]) -> np.ndarray:
-    """One spelling for a value, so that 22, 22.0 and "22" are the same category."""
-    whole = (int(v) if isinstance(v, float) and v.is_integer() else v for v in cells)
-    return np.array([None if v is None or v != v else str(v) for v in whole], dtype=object)
-
-
-def _finite(values: np.ndarray, name: str | int) -> np.ndarray:
-    infinite = np.isinf(values)
-    if infinite.any():
-        raise InputError(
-            f"Column {name!r} holds an infinite value (inf) in row {int(infinite.argmax())}; "
-            "replace it by a number or leave the cell empty."
-        )
-    return values
 
 
 def _find(names: list[str | int], feature: str | int) -> str | int:
@@ -385,7 +224,7 @@ def _as_learnt(column: Column, cells: np.ndarray, holds: str) -> np.ndarray:
         nothing = np.nan if column.holds in ("number", "time") else None
         return np.full(len(cells), nothing)
     if column.holds == "text" and holds in ("number", "boolean"):
-        return _texts(cells.tolist())
+        return texts(cells.tolist())
     if column.holds == "number" and holds == "boolean":
         return np.array([np.nan if v is None else float(v) for v in cells])
     if column.holds == "boolean" and holds == "number" and np.isin(cells[~np.isnan(cells)], (0, 1)).all():
