@@ -12,7 +12,6 @@ import torch
 sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
 import accuracy
 import speed
-
 from nptad.settings import Settings
 
 
