@@ -27,7 +27,9 @@ def main() -> None:
     random = np.random.default_rng(0)
     with tempfile.TemporaryDirectory() as folder:
         train = random.normal(size=(1000, 13))
-        nptad.NPTAD(n_members=1, n_steps=5, max_masked=1, random_state=0).fit(train).save(f"{folder}/model")
+        nptad.NPTAD(n_members=1, n_steps=5, embedding_dim=8, max_masked=1, random_state=0).fit(train).save(
+            f"{folder}/model"
+        )
         detector = nptad.load(f"{folder}/model")
     table = random.normal(size=(n_rows, 13))
     detector.score_samples(table[:10_000])  # the context cache belongs to the loaded model

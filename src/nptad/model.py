@@ -7,6 +7,7 @@ mix. Letters in shapes: K members, N rows, D features (cells of a row), E embedd
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 from math import sqrt
 from typing import Any
 
@@ -23,6 +24,22 @@ RowAttend = Callable[[Tensor, Tensor, Tensor], Tensor]
 
 ContextCache = list[tuple[Tensor, Tensor]]
 """Keys and values of the context rows, one pair per row-attention block, each (K, heads, N, width)."""
+
+Dropout = Callable[[Tensor], Tensor]
+
+
+@dataclass(frozen=True)
+class Pass:
+    """How one pass through the blocks runs: in training, over the context, or over queries."""
+
+    attend_rows: RowAttend
+    drop: Dropout
+    """Dropout of hidden layers; the identity outside training."""
+    drop_attention: Dropout | None
+    """Dropout of attention weights; None where there is none, which allows the fused kernel."""
+    wanted: Tensor | None = None
+    """The cells (K, N, T) that matter in the end; None for all."""
+
 
 _FEW_CELLS = 32
 """Up to this many cells in a row, attention between them has a kernel of its own."""
@@ -128,11 +145,12 @@ class NPT(nn.Module):
         return self._run(x, hidden, attend, wanted)
 
     def _run(self, x: Tensor, hidden: Tensor, attend: RowAttend, wanted: Tensor | None = None) -> Prediction:
-        cells = self._drop(self._embed(x, hidden | x.isnan()))
+        run = Pass(attend, self._drop, self._drop_attention)
+        cells = run.drop(self._embed(x, hidden | x.isnan()))
         *earlier, last = self.blocks
         for block in earlier:
-            cells = block(cells, attend, self._drop, self._drop_attention)
-        return self._predict(last(cells, attend, self._drop, self._drop_attention, wanted))
+            cells = block(cells, run)
+        return self._predict(last(cells, replace(run, wanted=wanted)))
 
     def _embed(self, x: Tensor, hidden: Tensor) -> Tensor:
         """((1 - m) * encoded, m) through each feature's own linear layer, plus index and type embeddings."""
@@ -163,8 +181,7 @@ class NPT(nn.Module):
         return self._dropout(values, self.settings.dropout)
 
     @property
-    def _drop_attention(self) -> Callable[[Tensor], Tensor] | None:
-        """Dropout of attention weights; None where there is none, which allows the fused kernel."""
+    def _drop_attention(self) -> Dropout | None:
         if not self.training or self.settings.attention_dropout == 0:
             return None
         return lambda weights: self._dropout(weights, self.settings.attention_dropout)
@@ -212,21 +229,11 @@ class Block(nn.Module):
         self.w_up, self.b_up = _weight(random, (width, 4 * width), width), _weight(random, (4 * width,), width)
         self.w_down, self.b_down = _weight(random, (4 * width, width), 4 * width), _weight(random, (width,), 4 * width)
 
-    def forward(
-        self,
-        cells: Tensor,
-        attend_rows: RowAttend,
-        drop: Callable[[Tensor], Tensor],
-        drop_attention: Callable[[Tensor], Tensor] | None,
-        wanted: Tensor | None = None,
-    ) -> Tensor:
-        """Let the cells (K, N, D, E) attend, between rows or between the cells of each row.
-
-        A block may leave out all cells but the ``wanted`` ones (K, N, T).
-        """
+    def forward(self, cells: Tensor, run: Pass) -> Tensor:
+        """Let the cells (K, N, D, E) attend, between rows or between the cells of each row."""
         raise NotImplementedError
 
-    def _residual_and_feed_forward(self, items: Tensor, mixed: Tensor, drop: Callable[[Tensor], Tensor]) -> Tensor:
+    def _residual_and_feed_forward(self, items: Tensor, mixed: Tensor, drop: Dropout) -> Tensor:
         """The rest of the block for (K, items, width), given the concatenated heads ``mixed``."""
         res = torch.baddbmm(drop(torch.bmm(mixed, self.w_o)), items, self.w_res)
         normed = _layer_norm(res, self.norm_out_gain, self.norm_out_bias)
@@ -237,12 +244,12 @@ class Block(nn.Module):
 class RowBlock(Block):
     """ABD: rows, flattened to H = D * E, attend to rows."""
 
-    def forward(self, cells, attend_rows, drop, drop_attention, wanted=None):  # type: ignore[no-untyped-def]  # noqa: D102
+    def forward(self, cells: Tensor, run: Pass) -> Tensor:  # noqa: D102
         rows = cells.flatten(2)
         normed = _layer_norm(rows, self.norm_in_gain, self.norm_in_bias)
         q, k, v = (self._heads(torch.bmm(normed, w)) for w in (self.w_q, self.w_k, self.w_v))
-        mixed = attend_rows(q, k, v).transpose(1, 2).flatten(2)
-        return self._residual_and_feed_forward(rows, mixed, drop).view_as(cells)
+        mixed = run.attend_rows(q, k, v).transpose(1, 2).flatten(2)
+        return self._residual_and_feed_forward(rows, mixed, run.drop).view_as(cells)
 
     def _heads(self, rows: Tensor) -> Tensor:
         return rows.unflatten(2, (self.n_heads, -1)).transpose(1, 2)
@@ -256,36 +263,35 @@ class LowRankRowBlock(RowBlock):
     of 13 H^2.
     """
 
-    def forward(self, cells, attend_rows, drop, drop_attention, wanted=None):  # type: ignore[no-untyped-def]  # noqa: D102
+    def forward(self, cells: Tensor, run: Pass) -> Tensor:  # noqa: D102
         n_members, n_rows, n_features, dim = cells.shape
         normed = _layer_norm(cells.flatten(2), self.norm_in_gain, self.norm_in_bias)
         q, k = (self._heads(torch.bmm(normed, w)) for w in (self.w_q, self.w_k))
         # (K, E, N * D) -> (K, heads, N, width * D) and back: whole rows of D numbers move, not single ones.
         v = torch.bmm(self.w_v.transpose(1, 2), normed.view(n_members, -1, dim).transpose(1, 2))
         v = v.view(n_members, self.n_heads, -1, n_rows, n_features).transpose(2, 3).flatten(3)
-        mixed = attend_rows(q, k, v).unflatten(3, (-1, n_features)).transpose(2, 3)
+        mixed = run.attend_rows(q, k, v).unflatten(3, (-1, n_features)).transpose(2, 3)
         mixed = mixed.reshape(n_members, dim, -1).transpose(1, 2)
-        return self._residual_and_feed_forward(cells.flatten(1, 2), mixed, drop).view_as(cells)
+        return self._residual_and_feed_forward(cells.flatten(1, 2), mixed, run.drop).view_as(cells)
 
 
 class CellBlock(Block):
     """ABA: the cells of each row attend to one another."""
 
-    def forward(self, cells, attend_rows, drop, drop_attention, wanted=None):  # type: ignore[no-untyped-def]  # noqa: D102
+    def forward(self, cells: Tensor, run: Pass) -> Tensor:  # noqa: D102
         n_members, n_rows, _, dim = cells.shape
         # (K, D, N, E) here; its projections, transposed, are then (K, E, D * N) with the rows last.
         items = cells.transpose(1, 2).contiguous()
         normed = _layer_norm(items.flatten(1, 2), self.norm_in_gain, self.norm_in_bias)
         k, v = (self._project(w, normed, n_rows) for w in (self.w_k, self.w_v))
-        place = None
-        if wanted is not None:
-            place = wanted.transpose(1, 2).unsqueeze(-1).expand(-1, -1, -1, dim)
-            normed = normed.view_as(items).gather(1, place).flatten(1, 2)
-            everything, items = items, items.gather(1, place)
+        everything = items
+        if run.wanted is not None:
+            place = run.wanted.transpose(1, 2).unsqueeze(-1).expand(-1, -1, -1, dim)
+            items, normed = everything.gather(1, place), normed.view_as(everything).gather(1, place).flatten(1, 2)
         q = self._project(self.w_q, normed, n_rows)
-        mixed = attention_between_cells(q, k, v, drop_attention).reshape(n_members, dim, -1).transpose(1, 2)
-        result = self._residual_and_feed_forward(items.flatten(1, 2), mixed, drop).view_as(items)
-        if place is not None:
+        mixed = attention_between_cells(q, k, v, run.drop_attention).reshape(n_members, dim, -1).transpose(1, 2)
+        result = self._residual_and_feed_forward(items.flatten(1, 2), mixed, run.drop).view_as(items)
+        if run.wanted is not None:
             result = torch.zeros_like(everything).scatter_(1, place, result)
         return result.transpose(1, 2)
 
@@ -302,7 +308,7 @@ def _layer_norm(x: Tensor, gain: Tensor, bias: Tensor) -> Tensor:
     return torch.addcmul(bias[:, None], F.layer_norm(x, x.shape[-1:]), gain[:, None])
 
 
-def attention(q: Tensor, k: Tensor, v: Tensor, drop: Callable[[Tensor], Tensor] | None) -> Tensor:
+def attention(q: Tensor, k: Tensor, v: Tensor, drop: Dropout | None) -> Tensor:
     """softmax(Q K^T / sqrt(h_k)) V over the second last axis; fused unless attention weights are dropped."""
     scale = 1 / sqrt(q.shape[-1])
     if drop is None:
@@ -349,7 +355,7 @@ def attention_to_context(
     return torch.lerp(mixed[..., :width], v, torch.sigmoid(own_logit - log_sum).unsqueeze(-1))
 
 
-def attention_between_cells(q: Tensor, k: Tensor, v: Tensor, drop: Callable[[Tensor], Tensor] | None) -> Tensor:
+def attention_between_cells(q: Tensor, k: Tensor, v: Tensor, drop: Dropout | None) -> Tensor:
     """Attention of T cells of each row to its D cells, (K, heads, width, T or D, N) -> (K, heads, width, T, N)."""
     if k.shape[3] > _FEW_CELLS:
         q, k, v = (t.permute(0, 4, 1, 3, 2) for t in (q, k, v))
