@@ -10,9 +10,11 @@ algorithm (attention, projections, feed-forward) against a large matrix product 
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import os
+import platform
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from statistics import median
 
@@ -29,6 +31,7 @@ from nptad.score import prepare_member, score_rows
 from nptad.settings import Settings, default_settings
 
 DATA = Path(os.environ.get("NPTAD_DATA", Path(__file__).parents[2] / "shared" / "data"))
+RESULTS = Path(__file__).parents[1] / "results" / "speed.md"
 SHAPES = {"wine": (59, 70, 13, 8), "breastw": (222, 461, 9, 16), "thyroid": (1839, 1933, 6, 16)}  # train, test, d, e
 MEMBERS = {"wine": 8, "breastw": 8, "thyroid": 1}
 
@@ -119,11 +122,10 @@ def operations(settings: Settings, n_features: int, n_context: int, wanted: int)
     return total
 
 
-def speed_table(threads: int) -> list[str]:
+def speed_table(threads: int) -> Iterator[str]:
     """Ours against literal for three data sets, library defaults and the paper's settings."""
     torch.set_num_threads(threads)
     peak = matmul_peak()
-    lines = []
     for dataset, (_, _, n_features, paper_dim) in SHAPES.items():
         train, test = load(dataset)
         for name, settings in (
@@ -134,21 +136,17 @@ def speed_table(threads: int) -> list[str]:
             step, score = our_times(train, test, settings, MEMBERS[dataset])
             step_work = 3 * len(train) * operations(settings, n_features, len(train), n_features)
             score_work = operations(settings, n_features, len(train), max(settings.mask_sizes))
-            lines.append(
+            yield (
                 f"| {threads} | {dataset} | {name}, {settings.row_attention}, E = {settings.embedding_dim} "
                 f"| {1e3 * literal_step:.1f} | {1e3 * step:.2f} | **{literal_step / step:.1f}x** "
                 f"| {step_work / step / peak:.0%} | {1e6 * literal_score:.0f} | {1e6 * score:.1f} "
                 f"| **{literal_score / score:.0f}x** | {score_work / score / peak:.0%} |"
             )
-            print(lines[-1], flush=True)
-    return lines
 
 
-def growth_table(threads: int) -> None:
-    """How a step and a score grow when one size doubles, defaults otherwise."""
+def growth_table(threads: int) -> Iterator[str]:
+    """How a step and a score grow when one size does, the library's defaults otherwise."""
     torch.set_num_threads(threads)
-    print("\n| grows | size | row attention | step, ms per member | scoring, us per row and mask | masks per row |")
-    print("|---|---|---|---|---|---|")
     random = torch.Generator().manual_seed(0)
     base = {"rows": 500, "columns": 8, "context": 500, "r": 1}
     for grows, sizes in {
@@ -159,31 +157,58 @@ def growth_table(threads: int) -> None:
     }.items():
         for size in sizes:
             now = {**base, grows: size}
-            settings = default_settings(now["rows"], now["columns"])
-            settings = Settings(**{**settings.to_dict(), "mask_sizes": tuple(range(1, now["r"] + 1))})
-            train = torch.randn(now["rows"], now["columns"], generator=random)
-            context = torch.randn(now["context"], now["columns"], generator=random)
-            step, _ = our_times(train, train, settings, 1)
+            settings = dataclasses.replace(
+                default_settings(now["rows"], now["columns"]), mask_sizes=tuple(range(1, now["r"] + 1)), batch_size=None
+            )
+            train, context = (torch.randn(now[n], now["columns"], generator=random) for n in ("rows", "context"))
+            step, _ = our_times(train, train[:10], settings, 1)
             masks = mask_bank(now["columns"], settings.mask_sizes, settings.max_masks, seed=0)
             model = NPT(CellLayout(now["columns"], ()), settings, MemberRandom([0]))
             member = prepare_member(model, context, len(train), torch.ones(len(masks)))
             rows = train[: max(1, 5000 // len(masks))]
-            per_pair = seconds(lambda m=member, r=rows, k=masks: score_rows(m, r, k)) / len(rows) / len(masks)
-            print(f"| {grows} | {size} | {settings.row_attention} ", end="")
-            print(f"| {1e3 * step:.1f} | {1e6 * per_pair:.1f} | {len(masks)} |", flush=True)
+            per_row = seconds(lambda m=member, r=rows, k=masks: score_rows(m, r, k)) / len(rows)
+            yield (
+                f"| {grows} | {size} | {settings.row_attention} | {1e3 * step:.1f} | {len(masks)} "
+                f"| {1e6 * per_row / len(masks):.1f} | {1e3 * per_row:.2f} |"
+            )
 
 
 def main() -> None:
-    """Print both tables."""
+    """Print both tables and keep them in results/speed.md."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--threads", type=int, nargs="*", default=[1, 2])
     arguments = parser.parse_args()
-    print("| threads | data | settings | literal step, ms | ours, ms per member | ratio | of peak ", end="")
-    print("| literal score, us per row and mask | ours, us | ratio | of peak |")
-    print("|---|---|---|---|---|---|---|---|---|---|---|")
+    lines = []
+
+    def show(*new: str) -> None:
+        lines.extend(new)
+        print(*new, sep="\n", flush=True)
+
+    show(
+        "# Speed against the literal pipeline",
+        "",
+        "Generated by `python benchmarks/speed.py`. Training is per member of a stack of 8 (thyroid: 1), scoring per",
+        "row and mask. Ratios are to `benchmarks/literal.py` in the same run with the same threads; peak is a large",
+        f"matrix product. torch {torch.__version__}, {os.cpu_count()} cores, {platform.machine()}.",
+        "",
+        "| threads | data | settings | literal step, ms | ours, ms | ratio | of peak "
+        "| literal score, us | ours, us | ratio | of peak |",
+        "|---|---|---|---|---|---|---|---|---|---|---|",
+    )
     for threads in arguments.threads:
-        speed_table(threads)
-    growth_table(max(arguments.threads))
+        for line in speed_table(threads):
+            show(line)
+    show(
+        "",
+        f"How cost grows, {max(arguments.threads)} thread(s), otherwise 500 rows, 8 columns, context 500, r = 1:",
+        "",
+        "| grows | size | row attention | step, ms | masks | scoring, us per row and mask | ms per row |",
+        "|---|---|---|---|---|---|---|",
+    )
+    for line in growth_table(max(arguments.threads)):
+        show(line)
+    RESULTS.parent.mkdir(exist_ok=True)
+    RESULTS.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -45,8 +45,10 @@ def run_demo(seed: int = 0) -> None:
         f"AUROC {100 * roc_auc_score(truth, scores):.1f} % ({seconds:.0f} s)."
     )
     table = Table(title="The ten most anomalous wines and what gave them away (seen, expected)", title_justify="left")
-    for name, justify in (("wine", "right"), ("score", "right"), ("third cultivar?", "center"), ("because of", "left")):
-        table.add_column(name, justify=justify)  # type: ignore[arg-type]
+    table.add_column("wine", justify="right")
+    table.add_column("score", justify="right")
+    table.add_column("third cultivar?", justify="center")
+    table.add_column("because of")
     shown = order[:SHOWN_ROWS]
     for i, reasons in zip(shown, detector.explain(test.iloc[shown]), strict=True):
         because = ", ".join(f"{r.column} {r.seen:.4g} (not {r.expected:.4g})" for r in reasons[:SHOWN_CELLS])

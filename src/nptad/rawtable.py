@@ -158,7 +158,7 @@ def _plain(value: Any, name: str | int, row: int) -> bool | float | str | dateti
     if isinstance(value, str | bytes):
         return value.decode(errors="replace") if isinstance(value, bytes) else str(value)
     if isinstance(value, datetime):
-        return value if value.tzinfo is None else value.replace(tzinfo=None) - value.utcoffset()  # type: ignore[operator]
+        return value if value.tzinfo is None else value.astimezone(UTC).replace(tzinfo=None)
     if isinstance(value, date):
         return datetime(value.year, value.month, value.day)
     if isinstance(value, time):
