@@ -7,6 +7,7 @@ category that training did not see. The schema is plain data that fits into JSON
 from __future__ import annotations
 
 import dataclasses
+import math
 import numbers
 import warnings
 from collections.abc import Callable, Iterable, Sequence
@@ -268,6 +269,7 @@ def decode_cell(column: Column, encoded: float) -> Category | None:
     if encoded != encoded:
         return None
     if column.kind == "numeric":
-        return float(encoded) * column.scale + column.mean
+        digits = 6 - math.floor(math.log10(column.scale))  # what a float32 holds of it
+        return round(float(encoded) * column.scale + column.mean, digits)
     code = int(encoded)
     return column.categories[code] if 0 <= code < len(column.categories) else None
