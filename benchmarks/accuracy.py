@@ -39,18 +39,6 @@ RESULTS = ROOT / "results" / "accuracy.csv"
 # scale masks by training rows instead.
 MAX_AGGREGATION = {"arrhythmia", "cardio", "glass", "ionosphere", "optdigits", "wine"}
 SCALED_MASKS = {"arrhythmia", "glass", "optdigits", "vertebral"}
-FIELDS = [
-    "dataset",
-    "split",
-    "f1",
-    "auroc",
-    "row_attention",
-    "attention_dropout",
-    "scale_masks",
-    "steps",
-    "train_seconds",
-]
-FIELDS += ["score_seconds"]
 CONFIGURATION = ["dataset", "preset", "row_attention", "attention_dropout", "scale_masks", "steps"]
 FIELDS = [*CONFIGURATION, "split", "f1", "auroc", "train_seconds", "score_seconds"]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import json
 import os
@@ -27,7 +28,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import nptad.ensemble
 import nptad.score
-from nptad import NPTAD, InputError, ModelFileError, Settings, TableWarning, default_settings
+from nptad import NPTAD, InputError, ModelFileError, Settings, TableWarning, TrainingError, default_settings
 from nptad.ensemble import fit_ensemble, left_out_rows
 from nptad.masks import bank_size
 from nptad.settings import default_members
@@ -435,7 +436,7 @@ def test_an_unseen_category_is_the_first_reason(fitted_mixed):
     before = fitted_mixed.score_samples(rows)
     rows.loc[0, "colour"] = "octarine"
     first = fitted_mixed.explain(rows)[0][0]
-    assert (first.column, first.seen, first.probability) == ("colour", None, 0.0)
+    assert (first.column, first.seen, first.probability) == ("colour", "octarine", 0.0)
     assert fitted_mixed.score_samples(rows)[0] < before[0]
 
 
@@ -690,3 +691,50 @@ def test_error_in_a_large_table_names_the_row_of_the_table(fitted, table, monkey
     broken[9, 0] = np.inf
     with pytest.raises(InputError, match="row 9"):
         fitted.score_samples(broken)
+
+
+def test_checkpoint_needs_a_seed_that_can_come_again(table, tmp_path):
+    for random_state in (None, np.random.default_rng(0)):
+        with pytest.raises(InputError, match="random_state is a whole number"):
+            tiny(random_state=random_state).fit(table, checkpoint=tmp_path / "run")
+    with pytest.raises(InputError, match="checkpoint must be a path"):
+        tiny().fit(table, checkpoint=5)
+
+
+def test_scaled_scores_of_training_rows_are_honest(table):
+    """An absurd row must not shrink its own score by setting the scale of its fold."""
+    poisoned = np.array(table, dtype=float)
+    poisoned[7, 1] += 100 * poisoned[:, 1].std()
+    settings = dataclasses.replace(default_settings(*poisoned.shape), scale_masks=True, embedding_dim=8, n_steps=5)
+    detector = NPTAD(6, settings=settings, random_state=0).fit(poisoned)
+    scores = detector.score_samples(poisoned)
+    assert scores.argmin() == 7
+    assert scores[7] < 10 * np.median(scores)
+
+
+def test_training_rows_are_recognised_after_a_float32_file(fitted, table):
+    single = np.array(table, dtype=np.float32)
+    exact, rounded = fitted.score_samples(table), fitted.score_samples(single)
+    assert np.isclose(exact, rounded, rtol=1e-4).mean() > 0.95
+
+
+def test_embedding_dim_reaches_the_rule_for_wide_tables():
+    rows = related_numbers(30, 40)
+    for embedding_dim, row_attention in ((8, "full"), (16, "low_rank")):
+        detector = NPTAD(1, n_steps=1, embedding_dim=embedding_dim, random_state=0).fit(rows)
+        assert detector.settings_.row_attention == row_attention
+
+
+def test_explain_shows_cells_as_they_stand_in_the_table(fitted_mixed, mixed):
+    strange = mixed.iloc[:1].copy()
+    text = next(c for c in mixed.columns if mixed[c].dtype == object or str(mixed[c].dtype) in ("str", "string"))
+    number = next(c for c in mixed.columns if mixed[c].dtype == float)
+    strange[text], strange[number] = "never seen", 1e12
+    seen = {reason.column: reason.seen for reason in fitted_mixed.explain(strange)[0]}
+    assert seen[text] == "never seen"
+    assert seen[number] == 1e12
+
+
+def test_a_model_that_diverged_in_its_last_step_is_an_error(table):
+    with pytest.raises(TrainingError, match="smaller learning_rate"):
+        tiny(n_steps=1, learning_rate=1e30).fit(table)

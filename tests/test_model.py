@@ -96,7 +96,7 @@ def test_weight_counts(row_attention):
 
 
 def test_members_do_not_mix():
-    """A member's reconstruction has the same bits alone and beside any neighbours."""
+    """A member's reconstruction is the same alone and beside any neighbours."""
     for row_attention in ("full", "low_rank"):
         stack = random_model(NUMERIC, [4, 5, 6], row_attention=row_attention)
         x = torch.stack([random_rows(NUMERIC, 16, seed) for seed in range(3)])
@@ -148,3 +148,11 @@ def test_dropout_only_while_training():
     assert torch.equal(model(x, x.isnan()).numeric, model(x, x.isnan()).numeric)
     model.train()
     assert not torch.equal(model(x, x.isnan()).numeric, model(x, x.isnan()).numeric)
+
+
+def test_padded_classes_do_not_count_in_the_norms_of_lamb():
+    model = random_model(CellLayout(0, (2, 5)), [0])
+    assert model.out_category.shape[-1] == 8
+    assert (model.out_category[:, 0, :, 2:] == 0).all()
+    assert (model.out_category[:, 1, :, :5] != 0).all()
+    assert (model.out_category_bias[:, 1, 5:] == 0).all()

@@ -10,7 +10,15 @@ from hypothesis import strategies as st
 
 import nptad.score
 from nptad.masks import mask_bank
-from nptad.score import cell_contributions, expected_cells, mask_losses, mean_mask_losses, prepare_member, score_rows
+from nptad.score import (
+    cell_contributions,
+    counted_masks,
+    expected_cells,
+    mask_losses,
+    mean_losses,
+    prepare_member,
+    score_rows,
+)
 from reference import ReferenceNPT
 from tables import CATEGORICAL, LAYOUTS, MIXED, NUMERIC, random_model, random_rows
 
@@ -162,7 +170,8 @@ def test_scaled_masks_have_a_mean_of_one_on_the_rows_that_set_the_scale():
     model = random_model(NUMERIC, [7])
     masks = bank(NUMERIC, (1, 2))
     context, rows = random_rows(NUMERIC, 30, seed=5), random_rows(NUMERIC, 50, seed=6, missing=0)
-    scale = mean_mask_losses(member_of(model, 0, context, len(masks)), rows, masks)
+    losses = mask_losses(member_of(model, 0, context, len(masks)), rows, masks)
+    scale = mean_losses(losses, counted_masks(rows, masks))
     scaled = mask_losses(prepare_member(model.member(0), context, N_TRAIN, scale), rows, masks)
     torch.testing.assert_close(scaled.mean(0), torch.ones(len(masks)), rtol=1e-4, atol=0)
 

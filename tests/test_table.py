@@ -562,3 +562,26 @@ def test_a_row_encodes_the_same_alone_and_in_any_company(table, random):
     names = random.sample(table.columns, len(table.columns))
     assert same(encode(schema, table[row : row + 1].select(names))[0], encoded[row])
     assert same(encode(schema, pa.table(table.to_dict(as_series=False))), encoded)
+
+
+def test_an_unseen_category_stands_out_among_many_common_ones():
+    """Two hundred cities, all common: the rarest share a code, but one never seen does not join them."""
+    cities = pd.DataFrame({"city": [f"city {i % 200}" for i in range(2000)]})
+    with pytest.warns(TableWarning, match="more than 100 categories"):
+        schema = learn_schema(cities)
+    assert len(schema.columns[0].pooled) == 101
+    codes = encode(schema, pd.DataFrame({"city": ["city 0", "city 199", schema.columns[0].pooled[0], "nowhere"]}))[:, 0]
+    assert codes[2] == 99
+    assert codes[3] == -1
+
+
+def test_frame_labels_come_before_positions():
+    frame = pd.DataFrame(np.arange(12.0).reshape(4, 3), columns=[10, 2, 5])
+    kinds = {c.name: c.kind for c in learn_schema(frame, categorical_features=[2]).columns}
+    assert kinds == {"10": "numeric", "2": "categorical", "5": "numeric"}
+
+
+def test_masked_cells_of_a_masked_array_are_missing():
+    rows = np.ma.masked_array(np.arange(8.0).reshape(4, 2), mask=[[0, 1], [0, 0], [0, 0], [0, 0]])
+    encoded = encode(learn_schema(rows), rows)
+    assert np.isnan(encoded).tolist() == [[False, True], [False, False], [False, False], [False, False]]

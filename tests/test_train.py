@@ -14,7 +14,7 @@ import pytest
 import torch
 
 import nptad.train
-from nptad.errors import ModelFileError, TrainingError
+from nptad.errors import InputError, ModelFileError, TrainingError
 from nptad.loss import CellLayout
 from nptad.model import NPT
 from nptad.rng import MemberRandom
@@ -129,7 +129,9 @@ def test_resumed_training_ends_with_the_same_weights(tmp_path):
     history = train(resumed, data(), checkpoint=path, checkpoint_seconds=0)
     assert torch.equal(weights(resumed), weights(whole))
     assert [entry["losses"] for entry in history] == [entry["losses"] for entry in expected]
-    assert not path.exists()
+    again = stack([1, 2])
+    assert len(train(again, data(), checkpoint=path)) == 12  # the finished run is still there
+    assert torch.equal(weights(again), weights(whole))
 
 
 def test_kill_minus_9_and_resume(tmp_path):
@@ -196,7 +198,7 @@ def test_a_failed_checkpoint_leaves_the_last_one(tmp_path, monkeypatch):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("pathlib.Path.write_bytes", full_disk)
-    with pytest.raises(OSError, match="No space"):
+    with pytest.raises(InputError, match="No space left"):
         train(stack([1]), data(1), checkpoint=path, checkpoint_seconds=0)
     assert path.read_bytes() == before
     assert [p.name for p in tmp_path.iterdir()] == ["run"]
@@ -206,4 +208,12 @@ def test_checkpoints_are_written_by_the_clock(tmp_path, monkeypatch):
     written = []
     monkeypatch.setattr(nptad.train, "write_tensors", lambda path, *rest: written.append(path))
     train(stack([1]), data(1), checkpoint=tmp_path / "run", checkpoint_seconds=3600)
-    assert written == []
+    assert len(written) == 2  # at the start, to see that it can be written, and at the end
+    train(stack([1]), data(1), checkpoint=tmp_path / "run", checkpoint_seconds=0)
+    assert len(written) == 2 + 2 + 12
+
+
+def test_a_checkpoint_that_cannot_be_written_is_told_before_training(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InputError, match="cannot be written"):
+        train(stack([1]), data(1), checkpoint=tmp_path / "file" / "run", report=lambda entry: pytest.fail("trained"))

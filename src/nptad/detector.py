@@ -6,6 +6,7 @@ import dataclasses
 import warnings
 from collections.abc import Sequence
 from numbers import Real
+from os import PathLike
 from pathlib import Path
 from typing import Any, Literal
 
@@ -15,7 +16,7 @@ from sklearn.base import BaseEstimator, OutlierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from nptad.ensemble import Ensemble, fit_ensemble
-from nptad.errors import InputError, TableWarning
+from nptad.errors import InputError, TableWarning, TrainingError
 from nptad.explain import CellReason, explain_rows
 from nptad.progress import progress_bar
 from nptad.rng import spawn_seeds
@@ -90,7 +91,8 @@ class NPTAD(OutlierMixin, BaseEstimator):
     offset_ : float
         Threshold on :meth:`score_samples`.
     training_scores_ : ndarray
-        :meth:`score_samples` of the training rows that set the threshold.
+        :meth:`score_samples` of the training rows that set the threshold: all of them, in order, or for
+        ``contamination="auto"`` a random 2,000 of more.
     n_features_in_ : int
         Columns of the training table.
     feature_names_in_ : ndarray
@@ -159,7 +161,7 @@ class NPTAD(OutlierMixin, BaseEstimator):
             For scikit-learn's sake.
         checkpoint : path, optional
             File that training writes now and then. If it exists, training goes on from there and ends with the same
-            weights as if it had never stopped; it is removed at the end.
+            weights as if it had never stopped; it is removed at the end. Needs a whole number as ``random_state``.
 
         Returns
         -------
@@ -170,6 +172,7 @@ class NPTAD(OutlierMixin, BaseEstimator):
         _check_time_limit(self.time_limit)
         _check_random_state(self.random_state)
         _check_verbose(self.verbose)
+        _check_checkpoint(checkpoint, self.random_state)
         device = _resolve_device(self.device)
         schema = learn_schema(X, self.categorical_features)
         x = encode(schema, X)
@@ -192,6 +195,8 @@ class NPTAD(OutlierMixin, BaseEstimator):
             chosen = np.sort(np.random.default_rng(seeds[0]).choice(len(x), _AUTO_ROWS, replace=False))
         share = 1 - AUTO_QUANTILE if contamination == "auto" else float(contamination)
         training_scores = -self._anomaly_scores(ensemble, x[chosen], "Calibrating")
+        if not np.isfinite(training_scores).all():
+            raise TrainingError("The trained model gives infinite scores; use a smaller learning_rate.")
 
         _report_empty(_count_empty(x))
 
@@ -204,10 +209,12 @@ class NPTAD(OutlierMixin, BaseEstimator):
             self.feature_names_in_ = np.array([c.name for c in schema.columns], dtype=object)
         elif hasattr(self, "feature_names_in_"):
             del self.feature_names_in_
+        if checkpoint is not None:
+            Path(checkpoint).unlink(missing_ok=True)
         return self
 
     def score_samples(self, X: Any) -> np.ndarray:
-        """Score rows, higher = more normal: minus the mean reconstruction loss over all masks and members.
+        """Score rows, higher = more normal: minus the reconstruction loss over all masks (mean or largest) and members.
 
         Rows that were in the training table are recognised and judged only by members that left them out. A row that
         stands in the table several times gets the average over its copies, each judged by those that left out that one.
@@ -237,9 +244,9 @@ class NPTAD(OutlierMixin, BaseEstimator):
         return self.predict(X)
 
     def explain(self, X: Any) -> list[list[CellReason]]:
-        """For each row its cells, the most suspicious first: seen value, expected value, share in the score."""
+        """For each row its cells, the most suspicious first: seen value, expected value, share in the mean loss."""
         check_is_fitted(self)
-        return explain_rows(self.ensemble_, self.schema_, encode(self.schema_, X))
+        return explain_rows(self.ensemble_, self.schema_, X)
 
     def save(self, directory: str | Path) -> None:
         """Write the fitted detector to a directory that :func:`nptad.load` reads; nothing in it can execute."""
@@ -254,7 +261,11 @@ class NPTAD(OutlierMixin, BaseEstimator):
             return ensemble.scores(x, witnesses, advance)
 
     def _resolve_settings(self, n_rows: int, n_features: int) -> Settings:
-        settings = self.settings if self.settings is not None else default_settings(n_rows, n_features)
+        settings = self.settings
+        if settings is None:
+            settings = default_settings(
+                n_rows, n_features, self.embedding_dim if _is_whole(self.embedding_dim) else None
+            )
         if not isinstance(settings, Settings):
             raise InputError(f"settings must be nptad.Settings or None, got {type(settings).__name__}.")
         names = ("embedding_dim", "n_steps", "batch_size", "learning_rate", "mask_rate")
@@ -283,7 +294,7 @@ class NPTAD(OutlierMixin, BaseEstimator):
 def _row_blocks(table: Any) -> Any:
     """Slices of a large table, so that only a part of it is encoded at a time."""
     n_rows = table.shape[0] if hasattr(table, "shape") and len(table.shape) == 2 else 0
-    if n_rows <= _ENCODE_ROWS:
+    if n_rows <= _ENCODE_ROWS or hasattr(table, "toarray"):
         return [table]
     take = table.iloc if hasattr(table, "iloc") else table
     if hasattr(table, "slice"):
@@ -326,6 +337,15 @@ def _check_random_state(value: Any) -> None:
         raise InputError(
             f"random_state must be None, a whole number of at least 0, a RandomState or a Generator, got {value!r}."
         )
+
+
+def _check_checkpoint(path: Any, random_state: Any) -> None:
+    if path is None:
+        return
+    if not isinstance(path, str | PathLike):
+        raise InputError(f"checkpoint must be a path, got {path!r}.")
+    if not _is_whole(random_state):
+        raise InputError("A run can be resumed only if random_state is a whole number; set it to use a checkpoint.")
 
 
 def _check_verbose(value: Any) -> None:

@@ -1,8 +1,8 @@
 """Members are folds: each member leaves out a part of the training rows, so every row has honest scores.
 
-A row that was in the training table is recognised by its encoded cells and judged only by members that never saw
-it, in training or as context. With a single member there is none such: its entry in the context is left out, but the
-weights have still seen it.
+A row that was in the training table is recognised by its encoded cells and judged only by members that left it out
+of their training and their context. With a single member there is none such: its entry in the context is left out,
+but the weights have still seen it. Means, standard deviations and category lists come from all rows.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from nptad.loss import CellLayout
 from nptad.masks import mask_bank
 from nptad.model import NPT
 from nptad.rng import MemberRandom
-from nptad.score import Member, mean_mask_losses, prepare_member, score_rows
+from nptad.score import Member, counted_masks, mask_losses, mean_losses, prepare_member, score_rows
 from nptad.settings import Settings
 from nptad.train import History, train
 
 _SCALE_ROWS = 1000
-"""Training rows that set a member's mask scale."""
+"""Training rows of each member that set the mask scale."""
 
 
 def left_out_rows(n_rows: int, n_members: int, seed: int) -> np.ndarray:
@@ -78,7 +78,7 @@ class Ensemble:
     context_source: np.ndarray
     """Training row behind each row of ``context``, (C,)."""
     mask_scale: np.ndarray
-    """What each member's loss under each mask is divided by, (K, M)."""
+    """What the loss under each mask is divided by, (M,)."""
 
     def __getstate__(self) -> dict[str, Any]:
         """Pickle the fields only: the cached contexts are many times their size and quickly computed."""
@@ -101,9 +101,7 @@ class Ensemble:
         n_train = int((~self.left_out[0]).sum())
         rows = torch.from_numpy(self.context_rows).to(self.device)
         scale = torch.from_numpy(self.mask_scale).to(self.device)
-        return [
-            prepare_member(self.model.member(k), context[rows[k]], n_train, scale[k]) for k in range(self.n_members)
-        ]
+        return [prepare_member(self.model.member(k), context[rows[k]], n_train, scale) for k in range(self.n_members)]
 
     @cached_property
     def _known(self) -> tuple[np.ndarray, np.ndarray]:
@@ -116,11 +114,11 @@ class Ensemble:
 
         A row that occurs several times in training gets the average over its copies.
         """
-        weights = np.full((len(x), self.n_members), 1 / self.n_members)
-        own = np.full(len(x), -1)
         known, source = self._known
-        keys = row_keys(x)
+        keys, places = np.unique(row_keys(x), return_inverse=True)
         first, last = np.searchsorted(known, keys, "left"), np.searchsorted(known, keys, "right")
+        weights = np.full((len(keys), self.n_members), 1 / self.n_members)
+        own = np.full(len(keys), -1)
         entry = {int(row): place for place, row in enumerate(self.context_source)} if self.n_members == 1 else {}
         for i in np.flatnonzero(last > first):
             copies = source[first[i] : last[i]]
@@ -129,7 +127,7 @@ class Ensemble:
                 weights[i] = (judges / judges.sum(axis=0)).mean(axis=1)
             else:
                 own[i] = next((entry[int(row)] for row in copies if int(row) in entry), -1)
-        return Witnesses(weights, own)
+        return Witnesses(weights[places], own[places])
 
     def member_scores(
         self, x: np.ndarray, witnesses: Witnesses, advance: Callable[[int], None] | None = None
@@ -160,7 +158,8 @@ class Ensemble:
 
     def scores(self, x: np.ndarray, witnesses: Witnesses, advance: Callable[[int], None] | None = None) -> np.ndarray:
         """Score of each row: the weighted mean over its witnesses, higher = more anomalous."""
-        return np.nansum(self.member_scores(x, witnesses, advance) * witnesses.weights, axis=1)
+        scores = self.member_scores(x, witnesses, advance)
+        return np.where(witnesses.weights > 0, scores * witnesses.weights, 0.0).sum(axis=1)
 
 
 def fit_ensemble(
@@ -185,11 +184,11 @@ def fit_ensemble(
     x_members = torch.from_numpy(x[rows]).to(device)
     history = train(model, x_members, time_limit=time_limit, checkpoint=checkpoint, report=report)
 
-    random = np.random.default_rng(fold_seed)
+    random = np.random.default_rng([fold_seed, 1])
     size = min(settings.context_size or n_rows, rows.shape[1])
     chosen = np.stack([np.sort(random.choice(r, size, replace=False)) if size < len(r) else r for r in rows])
     source = np.unique(chosen)
-    scale = np.ones((n_members, len(masks)), dtype=np.float32)
+    scale = np.ones(len(masks), dtype=np.float32)
     ensemble = Ensemble(model, masks, left_out, row_keys(x), x[source], np.searchsorted(source, chosen), source, scale)
     if settings.scale_masks:
         ensemble = replace(ensemble, mask_scale=_mask_scale(ensemble, x, random))
@@ -197,20 +196,28 @@ def fit_ensemble(
 
 
 def _mask_scale(ensemble: Ensemble, x: np.ndarray, random: np.random.Generator) -> np.ndarray:
-    """Mean loss under each mask of training rows that the member left out (of its own context, if it is alone)."""
-    scales = []
+    """Mean loss under each mask over training rows, each judged by a member that left it out.
+
+    Pooled over the members: in the mean over a single small fold a row would shrink its own score.
+    """
+    losses, counted = [], []
+    masks = ensemble.masks.to(ensemble.device)
     for member, left_out in zip(ensemble.members, ensemble.left_out, strict=True):
         rows = np.flatnonzero(left_out) if ensemble.n_members > 1 else np.arange(len(x))
         rows = np.sort(random.choice(rows, min(len(rows), _SCALE_ROWS), replace=False))
         own = torch.from_numpy(ensemble.witnesses(x[rows]).own).to(ensemble.device) if ensemble.n_members == 1 else None
         device_rows = torch.from_numpy(x[rows]).to(ensemble.device)
-        scales.append(mean_mask_losses(member, device_rows, ensemble.masks.to(ensemble.device), own).cpu().numpy())
-    return np.stack(scales)
+        losses.append(mask_losses(member, device_rows, masks, own))
+        counted.append(counted_masks(device_rows, masks))
+    return mean_losses(torch.cat(losses), torch.cat(counted)).cpu().numpy()
 
 
 def row_keys(x: np.ndarray) -> np.ndarray:
-    """A 64-bit key for each encoded row; equal rows have equal keys, others differ but for hash collisions."""
-    canonical = np.where(np.isnan(x), np.float32(np.nan), x + np.float32(0))  # one NaN, one zero
+    """A 64-bit key for each encoded row, equal for equal rows.
+
+    Standardised numbers count to four decimals: a table keeps its keys on the way through a float32 or text file.
+    """
+    canonical = np.where(np.isnan(x), np.float32(np.nan), np.round(x, 4) + np.float32(0))  # one NaN, one zero
     digests = b"".join(
         blake2b(row.tobytes(), digest_size=8).digest() for row in np.ascontiguousarray(canonical, np.float32)
     )

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
 
 from nptad.ensemble import Ensemble
+from nptad.rawtable import read_columns
 from nptad.score import cell_contributions, expected_cells
-from nptad.table import Category, Column, Schema, decode_cell
+from nptad.table import Category, Schema, decode_cell, encode, match
 
 
 @dataclass(frozen=True)
@@ -18,7 +20,7 @@ class CellReason:
 
     column: str | int
     seen: Category | None
-    """The value in the table's units; None if it is missing or training never saw it."""
+    """The value in the table, a time in seconds (since 1970, if it is a date); None if it is missing."""
     expected: Category | None
     """What the model expected from the rest of the row and the training rows."""
     contribution: float
@@ -27,8 +29,9 @@ class CellReason:
     """Probability that the model gave to the seen category; None for numbers."""
 
 
-def explain_rows(ensemble: Ensemble, schema: Schema, x: np.ndarray) -> list[list[CellReason]]:
-    """The cells of each encoded row, largest contribution first."""
+def explain_rows(ensemble: Ensemble, schema: Schema, table: Any) -> list[list[CellReason]]:
+    """The cells of each row, largest contribution first."""
+    x, cells = encode(schema, table), match(schema, read_columns(table))
     witnesses = ensemble.witnesses(x)
     n_rows, n_features = x.shape
     n_numeric = schema.layout.n_numeric
@@ -54,12 +57,12 @@ def explain_rows(ensemble: Ensemble, schema: Schema, x: np.ndarray) -> list[list
             if j < n_numeric:
                 expected_code, probability = numeric[i, j], None
             else:
-                cell = probabilities[i, j - n_numeric]
-                expected_code, probability = float(cell.argmax()), _seen_probability(column, x[i, j], cell)
+                classes = probabilities[i, j - n_numeric]
+                expected_code, probability = float(classes.argmax()), _seen_probability(x[i, j], classes)
             reasons.append(
                 CellReason(
                     column.name,
-                    decode_cell(column, float(x[i, j])),
+                    _plain(cells[column.name][i]),
                     decode_cell(column, float(expected_code)),
                     float(contributions[i, j]),
                     probability,
@@ -69,7 +72,11 @@ def explain_rows(ensemble: Ensemble, schema: Schema, x: np.ndarray) -> list[list
     return explained
 
 
-def _seen_probability(column: Column, code: float, probabilities: np.ndarray) -> float | None:
+def _plain(cell: Category | None) -> Category | None:
+    return None if cell is None or cell != cell else cell.item() if isinstance(cell, np.generic) else cell
+
+
+def _seen_probability(code: float, probabilities: np.ndarray) -> float | None:
     if code != code:
         return None
     return float(probabilities[int(code)]) if code >= 0 else 0.0

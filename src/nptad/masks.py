@@ -67,7 +67,8 @@ def _sample_subsets(
     n_features: int, sizes: tuple[int, ...], count: int, random: np.random.Generator
 ) -> list[tuple[int, ...]]:
     """Uniform over the whole bank: a size in proportion to its number of subsets, then a subset of that size."""
-    weights = np.array([float(comb(n_features, size)) for size in sizes])
+    total = bank_size(n_features, sizes)
+    weights = np.array([comb(n_features, size) / total for size in sizes])
     chosen: set[tuple[int, ...]] = set()
     while len(chosen) < count:
         size = int(random.choice(sizes, p=weights / weights.sum()))

@@ -85,6 +85,9 @@ class NPT(nn.Module):
 
         first = torch.tensor((0, *layout.cardinalities)).cumsum(0)[:-1]
         allowed = torch.arange(n_classes) < torch.tensor(layout.cardinalities).reshape(-1, 1)
+        with torch.no_grad():  # padding must not count in the norms that LAMB goes by
+            self.out_category.mul_(allowed[:, None])
+            self.out_category_bias.mul_(allowed)
         is_category = torch.arange(n_features) >= layout.n_numeric
         self.register_buffer("_first_category", first, persistent=False)
         self.register_buffer("_class_allowed", allowed, persistent=False)

@@ -40,7 +40,8 @@ _MODEL_PREFIX = "model."
 def save(detector: NPTAD, directory: str | Path) -> None:
     """Write ``detector`` to ``directory``: complete, or not at all.
 
-    An earlier model in the same place is replaced; anything else there is left alone and an error raised.
+    An earlier model in the same place is replaced; anything else there is left alone and an error raised. A process
+    killed in the instant of the replacement leaves the earlier model under a hidden name beside ``directory``.
     """
     target = Path(directory).resolve()
     temporary = name_beside(target)

@@ -63,6 +63,8 @@ def _require_cells(n_rows: int, n_columns: int) -> None:
 
 
 def _read_array(table: Any, first_row: int) -> RawColumns:
+    if isinstance(table, np.ma.MaskedArray) and table.dtype.kind in "iufb":
+        table = np.where(np.ma.getmaskarray(table), np.nan, table.data)
     try:
         array = np.asarray(table)
     except ValueError as error:

@@ -84,11 +84,10 @@ def score_rows(
     for start in range(0, len(x), at_once):
         block = slice(start, start + at_once)
         losses = mask_losses(member, x[block], masks, None if own is None else own[block]).double()
-        counted = ~losses.isnan()
         if aggregation == "mean":
-            result = losses.nan_to_num(nan=0.0).sum(1) / counted.sum(1).clamp(min=1)
+            result = losses.sum(1) / counted_masks(x[block], masks).sum(1).clamp(min=1)
         else:
-            result = losses.nan_to_num(nan=0.0).amax(1)
+            result = losses.amax(1)
         scores[block] = result.cpu().numpy()
         if advance is not None:
             advance(len(losses))
@@ -99,32 +98,35 @@ def score_rows(
 def mask_losses(member: Member, x: Tensor, masks: Tensor, own: Tensor | None = None) -> Tensor:
     """Loss of every row under every mask, (n, M): the sum over its hidden cells, divided by the mask's scale.
 
-    Hidden cells that are missing count as the average of the others; NaN where all of them are missing.
+    Hidden cells that are missing count as the average of the others; 0 where all of them are missing.
     """
     losses = x.new_empty(len(x) * len(masks))
     for chunk in _reconstructions(member, x, masks, own):
-        losses[chunk.place] = chunk.losses.sum(1).masked_fill(~chunk.counted, float("nan"))
+        losses[chunk.place] = chunk.losses.sum(1)
     return losses.view(len(x), len(masks))
+
+
+def counted_masks(x: Tensor, masks: Tensor) -> Tensor:
+    """Whether a mask hides a cell that is there, (n, M); others do not count in a row's mean."""
+    return (~x.isnan()).float() @ masks.float().T > 0
 
 
 @torch.no_grad()
 def cell_contributions(member: Member, x: Tensor, masks: Tensor, own: Tensor | None = None) -> Tensor:
     """Share of every cell in the row's mean score, (n, D); the shares of a row add up to its score."""
     total = x.new_zeros(len(x), x.shape[1], dtype=torch.float64)
-    counted = x.new_zeros(len(x), dtype=torch.float64)
     for chunk in _reconstructions(member, x, masks, own):
         total.index_add_(0, chunk.row, chunk.losses.double())
-        counted.index_add_(0, chunk.row, chunk.counted.double())
-    return total / counted.clamp(min=1).unsqueeze(1)
+    return total / counted_masks(x, masks).sum(1, keepdim=True).clamp(min=1)
 
 
 SCALE_FLOOR = 0.01
 """Masks are scaled by no less than this: below a hundredth of a column's variance a loss is noise."""
 
 
-def mean_mask_losses(member: Member, x: Tensor, masks: Tensor, own: Tensor | None = None) -> Tensor:
-    """Mean loss under each mask over the rows ``x``, the scale of normalised scores, (M,)."""
-    return mask_losses(member, x, masks, own).nanmean(dim=0).nan_to_num(nan=1.0).clamp(min=SCALE_FLOOR)
+def mean_losses(losses: Tensor, counted: Tensor) -> Tensor:
+    """Mean over rows of the losses (n, M) under each mask that counts, the scale of normalised scores."""
+    return (losses.sum(0) / counted.sum(0).clamp(min=1)).clamp(min=SCALE_FLOOR)
 
 
 @torch.no_grad()
@@ -156,8 +158,6 @@ class _Chunk:
     place: slice
     row: Tensor
     prediction: Prediction
-    counted: Tensor
-    """Whether the mask hides a cell that is there, (R,)."""
     losses: Tensor
     """Loss of each hidden cell as it counts in the loss of its mask, (R, D)."""
 
@@ -178,12 +178,11 @@ def _reconstructions(member: Member, x: Tensor, masks: Tensor, own: Tensor | Non
         prediction = model.query(rows.unsqueeze(0), hidden.unsqueeze(0), member.cache, wanted[None, mask], left_out)
         losses = cell_losses(prediction, rows.unsqueeze(0), model.layout, member.n_train)[0]
         targets = hidden & ~rows.isnan()
-        n_targets = targets.sum(1)
-        weight = hidden.sum(1) / n_targets.clamp(min=1) / member.mask_scale[mask]
+        weight = hidden.sum(1) / targets.sum(1).clamp(min=1) / member.mask_scale[mask]
         losses = losses * targets * weight.unsqueeze(1)
         kept = slice(0, stop - start)
         prediction = Prediction(prediction.numeric[0, kept], prediction.log_probabilities[0, kept])
-        yield _Chunk(slice(start, stop), row[kept], prediction, n_targets[kept] > 0, losses[kept])
+        yield _Chunk(slice(start, stop), row[kept], prediction, losses[kept])
 
 
 def _hidden_cells(masks: Tensor) -> Tensor:

@@ -115,7 +115,7 @@ def _require(condition: bool, settings: Settings, name: str, expected: str) -> N
         raise InputError(f"{name} must be {expected}, got {getattr(settings, name)!r}.")
 
 
-def default_settings(n_rows: int, n_features: int) -> Settings:
+def default_settings(n_rows: int, n_features: int, embedding_dim: int | None = None) -> Settings:
     """The library's settings for a training table of this size; one rule for all tables, no labels involved.
 
     As in most rows of the paper's table: learning rate 0.01, masking probability 0.15, embedding 16 (8 for very small
@@ -128,7 +128,8 @@ def default_settings(n_rows: int, n_features: int) -> Settings:
     >>> default_settings(60, 13).mask_sizes, default_settings(5000, 40).row_attention
     ((1, 2), 'low_rank')
     """
-    embedding_dim = 8 if n_rows < 100 or n_features > 64 else 16
+    if embedding_dim is None:
+        embedding_dim = 8 if n_rows < 100 or n_features > 64 else 16
     batch_size = 512 if n_features <= 64 else 256
     largest = max(
         (r for r in range(1, 5) if r < n_features and bank_size(n_features, range(1, r + 1)) <= 100), default=1

@@ -23,6 +23,9 @@ from nptad.rawtable import Holds, RawColumns, read_columns, texts
 MAX_CATEGORIES = 100
 """A column keeps at most this many categories; the rarest are pooled beyond it."""
 
+OPEN_SHARE = 0.05
+"""Share of cells with a category of their own above which a column with many categories counts as open to new ones."""
+
 LARGEST_STANDARDISED = 1e6
 """Standard deviations at which a number is cut off, so that its square still fits into a float32."""
 
@@ -46,15 +49,17 @@ class Column:
     """Standard deviation of the training cells (numeric)."""
     categories: tuple[Category, ...] = ()
     """Known categories; the code of a category is its position (categorical)."""
-    pooled: bool = False
-    """True if rare categories share one more code, which unseen ones get too (categorical)."""
+    pooled: tuple[Category, ...] = ()
+    """Rare categories that share one more code (categorical)."""
+    open: bool = False
+    """True if new categories keep coming, as in a column of names; they share that code too (categorical)."""
     missing: int = 0
     """Missing cells in training."""
 
     @property
     def cardinality(self) -> int:
         """Number of category codes."""
-        return len(self.categories) + self.pooled
+        return len(self.categories) + bool(self.pooled or self.open)
 
 
 @dataclass(frozen=True)
@@ -85,7 +90,8 @@ class Schema:
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> Schema:
         """Rebuild a schema from :meth:`to_dict`."""
-        columns = tuple(Column(**{**c, "categories": tuple(c["categories"])}) for c in values["columns"])
+        tuples = ("categories", "pooled")
+        columns = tuple(Column(**{**c, **{name: tuple(c[name]) for name in tuples}}) for c in values["columns"])
         return cls(columns, values["n_rows"], values["named"])
 
 
@@ -97,8 +103,9 @@ def learn_schema(table: Any, categorical_features: Sequence[str | int] | None = 
     table : DataFrame, pyarrow.Table or 2-D array
         The training rows.
     categorical_features : sequence of names or positions, optional
-        The columns that are categories, besides those that hold text or truth values. By default also every number
-        column with at most two different values: as a standardised number, a rare flag would drown the score.
+        The columns that are categories, besides those that hold text or truth values; no other number column is
+        one. By default every number column with at most two different values is: as a standardised number, a rare
+        flag would drown the score.
 
     Examples
     --------
@@ -130,7 +137,7 @@ def encode(schema: Schema, table: Any, first_row: int = 0) -> np.ndarray:
     ``first_row`` is the number of the first row in error messages, for a table that is a part of a larger one.
     """
     raw = read_columns(table, first_row)
-    cells = _match(schema, raw)
+    cells = match(schema, raw)
     encoded = np.empty((raw.n_rows, len(schema.used)), dtype=np.float32)
     for j, column in enumerate(schema.used):
         encoded[:, j] = _encode_column(column, cells[column.name])
@@ -139,8 +146,9 @@ def encode(schema: Schema, table: Any, first_row: int = 0) -> np.ndarray:
 
 def _find(names: list[str | int], feature: str | int) -> str | int:
     if not isinstance(feature, bool):  # True == 1, but means no position
-        if feature in names:
-            return feature
+        for name in (feature, str(feature)):  # a frame's label 2 is the name "2", wherever that column stands
+            if name in names:
+                return name
         if isinstance(feature, numbers.Integral) and -len(names) <= int(feature) < len(names):
             return names[int(feature)]
     raise InputError(f"categorical_features names {feature!r}, which is not a column of the table.")
@@ -165,8 +173,12 @@ def _learn_column(raw: RawColumns, name: str | int, chosen: set[str | int] | Non
                 return Column(name, "numeric", holds, mean=mean, scale=scale, missing=missing)
     values, counts = np.unique(present, return_counts=True)
     if len(values) > MAX_CATEGORIES:
-        kept = np.sort(np.argsort(-counts, kind="stable")[: MAX_CATEGORIES - 1])
-        return Column(name, "categorical", holds, categories=tuple(values[kept].tolist()), pooled=True, missing=missing)
+        order = np.argsort(-counts, kind="stable")
+        kept, rare = (tuple(values[np.sort(part)].tolist()) for part in np.split(order, [MAX_CATEGORIES - 1]))
+        # Good and Turing: the next cell is a new category about as often as a category occurred just once.
+        is_open = (counts == 1).sum() / len(present) >= OPEN_SHARE
+        pooled = () if is_open else rare
+        return Column(name, "categorical", holds, categories=kept, pooled=pooled, open=bool(is_open), missing=missing)
     return Column(name, "categorical", holds, categories=tuple(values.tolist()), missing=missing)
 
 
@@ -178,7 +190,12 @@ def _report_columns(columns: tuple[Column, ...]) -> None:
             "are constant in training and only tell whether a cell differs from that one value",
             lambda c: c.kind == "categorical" and c.cardinality == 1,
         ),
-        (f"have more than {MAX_CATEGORIES} categories; the rarest are pooled", lambda c: c.pooled),
+        (f"have more than {MAX_CATEGORIES} categories; the rarest are pooled", lambda c: bool(c.pooled)),
+        (
+            f"have more than {MAX_CATEGORIES} categories, many only once: the rarest and new ones are pooled (leave "
+            "out a column that only names the row)",
+            lambda c: c.open,
+        ),
     ]
     found = []
     for text, applies in notes:
@@ -189,7 +206,7 @@ def _report_columns(columns: tuple[Column, ...]) -> None:
         warnings.warn("; ".join(found) + ".", TableWarning, stacklevel=4)
 
 
-def _match(schema: Schema, raw: RawColumns) -> dict[str | int, np.ndarray]:
+def match(schema: Schema, raw: RawColumns) -> dict[str | int, np.ndarray]:
     """The cells of every known column; clear errors for missing, extra and ill-typed ones."""
     known = [c.name for c in schema.columns]
     if schema.named and raw.named:
@@ -241,9 +258,11 @@ def _encode_column(column: Column, cells: np.ndarray) -> np.ndarray:
     if column.kind == "numeric":
         with np.errstate(over="ignore"):
             return ((cells - column.mean) / column.scale).clip(-LARGEST_STANDARDISED, LARGEST_STANDARDISED)
-    unknown = len(column.categories) if column.pooled else UNSEEN
+    pool = len(column.categories)
+    unknown = pool if column.open else UNSEEN
     if cells.dtype == object:
         position = {category: code for code, category in enumerate(column.categories)}
+        position |= dict.fromkeys(column.pooled, pool)
         return np.array([np.nan if v is None else position.get(v, unknown) for v in cells], dtype=np.float32)
     categories = np.array(column.categories, dtype=np.float64)
     codes = np.full(len(cells), float(unknown))
@@ -254,6 +273,7 @@ def _encode_column(column: Column, cells: np.ndarray) -> np.ndarray:
         place = np.searchsorted(known, met).clip(max=len(known) - 1)
         same = known[place] == met
         codes[same] = place[same]
+    codes[np.isin(cells, np.array(column.pooled, dtype=np.float64))] = pool
     codes[np.isnan(cells)] = np.nan
     return codes
 

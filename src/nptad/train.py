@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from nptad.errors import ModelFileError, TrainingError
+from nptad.errors import InputError, ModelFileError, TrainingError
 from nptad.files import load_tensors, write_tensors
 from nptad.loss import cell_losses, masked_mean
 from nptad.model import NPT
@@ -45,11 +45,12 @@ def train(
         Seconds after which training ends. The learning rate then follows the time used instead of the steps done if
         that is further on, so that a run cut short still ends annealed.
     checkpoint : path, optional
-        File to write now and then, and to resume from if it exists; removed when training is complete.
+        File to write at the start, now and then, and at the end, and to resume from if it exists. Whoever needs it
+        no longer removes it.
     checkpoint_seconds : float
         Time between two checkpoints.
     report : callable, optional
-        Called with each new entry of the history.
+        Called with each entry of the history, those of a resumed run first.
 
     Returns
     -------
@@ -79,6 +80,26 @@ def train(
         lamb.steps = lookahead.steps = len(history)
         seconds_before = history[-1]["seconds"] if history else 0.0
 
+    def save_checkpoint(target: Path) -> None:
+        tensors = {
+            "value": flat.value,
+            "first": lamb.first,
+            "second": lamb.second,
+            "slow": lookahead.slow,
+            "random": random.state(),
+            "order": order,
+        }
+        metadata = {"fingerprint": fingerprint, "used": str(used), "history": json.dumps(history)}
+        try:
+            write_tensors(target, tensors, metadata)
+        except OSError as error:
+            raise InputError(f"The checkpoint {target} cannot be written: {error}.") from error
+
+    if path is not None:
+        save_checkpoint(path)  # a path that cannot be written shows now, not after half a minute
+    if report is not None:
+        for entry in history:
+            report(entry)
     model.train()
     started = last_saved = time.monotonic()
     while len(history) < settings.n_steps:
@@ -125,23 +146,17 @@ def train(
         if report is not None:
             report(history[-1])
         if path is not None and time.monotonic() - last_saved >= checkpoint_seconds:
-            tensors = {
-                "value": flat.value,
-                "first": lamb.first,
-                "second": lamb.second,
-                "slow": lookahead.slow,
-                "random": random.state(),
-                "order": order,
-            }
-            write_tensors(
-                path, tensors, {"fingerprint": fingerprint, "used": str(used), "history": json.dumps(history)}
-            )
+            save_checkpoint(path)
             last_saved = time.monotonic()
 
+    if not bool(flat.value.isfinite().all()):
+        raise TrainingError(
+            f"Training ended with infinite weights: use a smaller learning_rate than {settings.learning_rate:g}."
+        )
+    if path is not None:
+        save_checkpoint(path)
     flat.release()
     model.eval()
-    if path is not None:
-        path.unlink(missing_ok=True)
     return history
 
 
