@@ -84,7 +84,7 @@ def test_cached_context_equals_one_masked_forward_of_everything():
         np.testing.assert_allclose(fast.detach(), together[-1], rtol=1e-3, atol=1e-5)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(n_rows=st.integers(1, 40), chunk=st.sampled_from([1, 2**16, 2**20]), seed=st.integers(0, 5), data=st.data())
 def test_a_score_has_the_same_bits_in_any_batch(n_rows, chunk, seed, data):
     model = random_model(MIXED, [7], n_heads=4)
