@@ -150,12 +150,11 @@ def test_kill_minus_9_and_resume(tmp_path):
     )
     for _ in range(2):
         process = subprocess.Popen([sys.executable, "-c", program, "0.3"])
-        before = (tmp_path / "run").stat().st_mtime_ns if (tmp_path / "run").exists() else 0
-        deadline = time.monotonic() + 60
-        while time.monotonic() < deadline:
-            if (tmp_path / "run").exists() and (tmp_path / "run").stat().st_mtime_ns != before:
-                break
+        written, deadline = set(), time.monotonic() + 60
+        while len(written) < 4 and time.monotonic() < deadline:  # some steps after the checkpoint at the start
+            written |= {path.stat().st_mtime_ns for path in tmp_path.glob("run")}
             time.sleep(0.02)
+        assert len(written) == 4
         process.send_signal(signal.SIGKILL)
         process.wait()
         assert not (tmp_path / "weights.pt").exists()
