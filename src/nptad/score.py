@@ -28,8 +28,11 @@ _GRAIN = 64
 """Chunks are padded to a multiple of this many rows. Matrix kernels treat the last few rows of an odd-sized batch
 differently; with whole grains a row gets the same bits in any batch."""
 
-_LOSSES_AT_ONCE = 2**22
-"""Losses (rows x masks) held before they are reduced to scores."""
+_LOSSES_AT_ONCE = 2**18
+"""Losses (rows x masks) held before they are reduced to scores and progress is told."""
+
+SCALE_FLOOR = 0.01
+"""Masks are scaled by no less than this: below a hundredth of a column's variance a loss is noise."""
 
 
 @dataclass(frozen=True)
@@ -118,10 +121,6 @@ def cell_contributions(member: Member, x: Tensor, masks: Tensor, own: Tensor | N
     for chunk in _reconstructions(member, x, masks, own):
         total.index_add_(0, chunk.row, chunk.losses.double())
     return total / counted_masks(x, masks).sum(1, keepdim=True).clamp(min=1)
-
-
-SCALE_FLOOR = 0.01
-"""Masks are scaled by no less than this: below a hundredth of a column's variance a loss is noise."""
 
 
 def mean_losses(losses: Tensor, counted: Tensor) -> Tensor:
