@@ -21,6 +21,10 @@ class ModelFileError(NPTADError, ValueError):
     """A saved model or checkpoint that is incomplete, changed, or written by a newer version."""
 
 
+class DataError(NPTADError, ValueError):
+    """A data set of the benchmark that cannot be had, cannot be read, or is not what the registry says."""
+
+
 class TableWarning(UserWarning):
     """Something about the columns or rows of a table that the user should know; reported once per call."""
 

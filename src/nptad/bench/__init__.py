@@ -1,0 +1,1 @@
+"""The benchmark of the paper: data sets, protocol, runs, results."""

@@ -1,0 +1,196 @@
+"""The figures of the studies, from stored runs, as SVG and PNG."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+import numpy as np
+from matplotlib.figure import Figure
+
+from nptad.bench.datasets import DATASETS
+from nptad.bench.stats import Column, Results, columns_of, common_datasets, gather, mean_ranks
+from nptad.bench.store import read_records
+from nptad.bench.tables import CONTAMINATION, published_f1
+
+OURS, OTHERS, PALE = "#1f5fa8", "#8a94a3", "#c9d4e3"
+_STYLE: dict[Any, Any] = {
+    "font.size": 9,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "svg.hashsalt": "nptad",  # the same results give the same file
+}
+
+
+def draw_all(results: Path) -> list[Path]:
+    """Draw what the stored runs allow; returns the files."""
+    series = gather(read_records(results / "runs"))
+    drawings = {
+        "mean_f1": mean_bars,
+        "mean_rank": rank_bars,
+        "critical_difference": critical_difference,
+        "contamination": contamination_curves,
+        "accuracy_runtime": accuracy_against_runtime,
+        "against_published": ours_against_published,
+    }
+    written = []
+    with matplotlib.rc_context(_STYLE):
+        for name, draw in drawings.items():
+            figure = draw(series)
+            if figure is None:
+                continue
+            for suffix in ("svg", "png"):
+                path = results / "figures" / f"{name}.{suffix}"
+                path.parent.mkdir(parents=True, exist_ok=True)
+                figure.savefig(path, bbox_inches="tight", dpi=150, metadata={"Date": None} if suffix == "svg" else None)
+                written.append(path)
+    return written
+
+
+def _means(results: Results) -> tuple[list[Column], list[str], np.ndarray]:
+    """Columns, the data sets that all of them have, and mean F1, (data sets, columns)."""
+    columns = columns_of(results)
+    common = common_datasets(results, columns, list(DATASETS))
+    values = [[results[column, name].values().mean() for column in columns] for name in common]
+    return columns, common, np.array(values).reshape(len(common), len(columns))
+
+
+def _bars(labels: list[str], values: np.ndarray, ours: list[bool], title: str) -> Figure:
+    figure = Figure(figsize=(6, 0.34 * len(labels) + 0.9))
+    axes = figure.subplots()
+    bars = axes.barh(labels, values, color=[OURS if mine else OTHERS for mine in ours])
+    axes.bar_label(bars, fmt="%.1f", padding=3)
+    axes.invert_yaxis()
+    axes.set_title(title, loc="left")
+    axes.margins(x=0.12)
+    return figure
+
+
+def mean_bars(results: Results) -> Figure | None:
+    """Mean F1 over the common data sets, best first."""
+    columns, common, values = _means(results)
+    if not common:
+        return None
+    means = values.mean(axis=0)
+    order = np.argsort(-means, kind="stable")
+    chosen = [columns[i] for i in order]
+    return _bars(
+        [c.label for c in chosen],
+        means[order],
+        _ours(chosen),
+        f"Mean F1 in % over {len(common)} data sets, higher is better",
+    )
+
+
+def rank_bars(results: Results) -> Figure | None:
+    """Mean rank over the common data sets, best first."""
+    columns, common, values = _means(results)
+    if not common:
+        return None
+    ranks = mean_ranks(values)
+    order = np.argsort(ranks, kind="stable")
+    chosen = [columns[i] for i in order]
+    return _bars(
+        [c.label for c in chosen],
+        ranks[order],
+        _ours(chosen),
+        f"Mean rank over {len(common)} data sets, lower is better",
+    )
+
+
+def critical_difference(results: Results) -> Figure | None:
+    """Mean ranks on a line; methods that the Nemenyi test cannot tell apart (5 %) are joined."""
+    import scikit_posthocs
+
+    columns, common, values = _means(results)
+    if len(common) < 3 or len(columns) < 3:
+        return None
+    labels = [column.label for column in columns]
+    ranks = dict(zip(labels, mean_ranks(values), strict=True))
+    p_values = scikit_posthocs.posthoc_nemenyi_friedman(values)
+    p_values.index = p_values.columns = labels
+    figure = Figure(figsize=(7, 0.22 * len(columns) + 1.2))
+    axes = figure.subplots()
+    scikit_posthocs.critical_difference_diagram(ranks, p_values, ax=axes, alpha=0.05)
+    axes.set_title(f"Mean rank (F1) over {len(common)} data sets; joined: no significant difference", loc="left")
+    return figure
+
+
+def contamination_curves(results: Results) -> Figure | None:
+    """F1 and AUROC on the separable set against the contamination of the training rows."""
+    columns = [c for c in columns_of(results) if any((c, f"separable@{share}") in results for share in CONTAMINATION)]
+    if not columns:
+        return None
+    figure = Figure(figsize=(8, 3.2))
+    panels = figure.subplots(1, 2)
+    for axes, metric, title in zip(panels, ("f1", "auroc"), ("F1 in %", "AUROC in %"), strict=True):
+        for column in columns:
+            points = [
+                (100 * float(share), results[column, f"separable@{share}"].values(metric))
+                for share in CONTAMINATION
+                if (column, f"separable@{share}") in results
+            ]
+            x = np.array([share for share, _ in points])
+            mean = np.array([values.mean() for _, values in points])
+            spread = np.array([values.std() for _, values in points])
+            (line,) = axes.plot(x, mean, marker="o", markersize=3, label=column.label)
+            axes.fill_between(x, mean - spread, np.minimum(mean + spread, 100), alpha=0.2, color=line.get_color())
+        axes.set_xlabel("anomalies among the training rows, %")
+        axes.set_title(title, loc="left")
+        axes.set_ylim(0, 102)
+    panels[0].legend(frameon=False)
+    return figure
+
+
+def accuracy_against_runtime(results: Results) -> Figure | None:
+    """Mean F1 against the processor seconds of a run, over the common data sets."""
+    columns, common, values = _means(results)
+    if not common:
+        return None
+    seconds = [
+        np.exp(np.mean([np.log(max(1e-3, _seconds(results, column, name))) for name in common])) for column in columns
+    ]
+    figure = Figure(figsize=(6, 3.6))
+    axes = figure.subplots()
+    means = values.mean(axis=0)
+    axes.scatter(seconds, means, color=[OURS if mine else OTHERS for mine in _ours(columns)])
+    for column, x, y in zip(columns, seconds, means, strict=True):
+        axes.annotate(column.label, (x, y), xytext=(4, 4), textcoords="offset points")
+    axes.set_xscale("log")
+    axes.margins(x=0.2, y=0.15)
+    axes.set_xlabel("processor seconds per run, geometric mean (training and scoring)")
+    axes.set_title(f"Mean F1 in % over {len(common)} data sets", loc="left")
+    return figure
+
+
+def ours_against_published(results: Results) -> Figure | None:
+    """F1 of NPT-AD with the paper's settings against the published figure, a point per data set."""
+    column = Column("npt-ad", "paper")
+    points = [
+        (name, theirs, results[column, name].values().mean())
+        for name in DATASETS
+        if (column, name) in results and (theirs := published_f1(name, "npt-ad")) is not None
+    ]
+    if not points:
+        return None
+    figure = Figure(figsize=(5.4, 5.4))
+    axes = figure.subplots()
+    axes.plot([0, 100], [0, 100], color=PALE, linewidth=1)
+    axes.scatter([x for _, x, _ in points], [y for _, _, y in points], color=OURS, s=18)
+    for name, x, y in points:
+        axes.annotate(name, (x, y), xytext=(3, 3), textcoords="offset points", fontsize=7)
+    axes.set_xlabel("published F1 in %")
+    axes.set_ylabel("our F1 in %")
+    axes.set_title("NPT-AD with the paper's settings", loc="left")
+    axes.set_aspect("equal")
+    return figure
+
+
+def _ours(columns: list[Column]) -> list[bool]:
+    return [column.method == "npt-ad" for column in columns]
+
+
+def _seconds(results: Results, column: Column, dataset: str) -> float:
+    series: Any = results[column, dataset]
+    return series.seconds("fit") + series.seconds("score")

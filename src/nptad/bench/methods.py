@@ -1,0 +1,141 @@
+"""The methods of the benchmark: a name, a version, a configuration for each data set, and how to run it.
+
+To add one, write a class with ``fit(x)`` and ``score(x)`` (or take a scikit-learn or PyOD detector) and either add a
+line to ``METHODS`` or name it on the command line as ``module:Class``.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from nptad.bench.npt import run_estimator, run_single_members, stack_size
+from nptad.bench.presets import Preset, preset_settings
+from nptad.bench.protocol import Clock, Scored, Split, as_method, one_hot
+from nptad.errors import InputError
+from nptad.settings import Settings, default_members
+
+Config = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What a configuration may depend on."""
+
+    dataset: str
+    n_train: int
+    n_features: int
+    n_rows: int
+    """Training and test rows together."""
+
+
+@dataclass(frozen=True)
+class MethodSpec:
+    """A method as the benchmark knows it."""
+
+    name: str
+    label: str
+    """Name in tables and figures."""
+    version: int
+    """Raised when a change of code changes the results."""
+    configure: Callable[[Preset, Shape], Config]
+    """Its configuration for a data set, JSON-able."""
+    run: Callable[[list[Split], list[int], Config], Iterator[Scored]]
+    """Fit and score each split with its seed."""
+    stack: Callable[[Config, Shape], int] = lambda config, shape: 1
+    """How many seeds a call of ``run`` takes."""
+    has_presets: bool = False
+    """Whether the configuration depends on the preset."""
+
+
+def _configure_npt(row_attention: str | None, preset: Preset, shape: Shape) -> Config:
+    settings = preset_settings(preset, shape.dataset, shape.n_train, shape.n_features)
+    if row_attention is not None:
+        settings = replace(settings, row_attention=row_attention)  # type: ignore[arg-type]
+    n_members = 1 if preset == "paper" else default_members(shape.n_train)
+    return {**settings.to_dict(), "n_members": n_members}
+
+
+def _npt_settings(config: Config) -> Settings:
+    return Settings(**{name: value for name, value in config.items() if name != "n_members"})
+
+
+def _run_npt(splits: list[Split], seeds: list[int], config: Config) -> Iterator[Scored]:
+    settings = _npt_settings(config)
+    if config["n_members"] == 1:
+        return run_single_members(splits, seeds, settings)
+    return run_estimator(splits, seeds, settings, config["n_members"])
+
+
+def _stack_npt(config: Config, shape: Shape) -> int:
+    return stack_size(_npt_settings(config), shape.n_train, shape.n_features) if config["n_members"] == 1 else 1
+
+
+def _run_arrays(source: str, splits: list[Split], seeds: list[int], config: Config) -> Iterator[Scored]:
+    """Run a method that takes arrays: numbers as they are, categories one-hot."""
+    make = _import(source)
+    seeded = "random_state" in inspect.signature(make).parameters
+    for split, seed in zip(splits, seeds, strict=True):
+        train, test, feature = one_hot(split)
+        method: Any = as_method(make(**config, random_state=seed) if seeded else make(**config))
+        grouped = "groups" in inspect.signature(method.fit).parameters
+        clock = Clock()
+        with clock("fit"):
+            method.fit(train, groups=feature) if grouped else method.fit(train)
+        with clock("score"):
+            scores = np.asarray(method.score(test), dtype=float)
+        yield Scored(scores, clock)
+
+
+def _import(source: str) -> Callable[..., Any]:
+    """The class (or function that makes a detector) behind ``module:name``; modules of the working directory count."""
+    module, _, name = source.partition(":")
+    if "" not in sys.path:
+        sys.path.insert(0, "")
+    try:
+        return getattr(importlib.import_module(module), name)
+    except (ImportError, AttributeError) as error:
+        raise InputError(f"There is no method {source!r} ({error}); give a listed name or module:Class.") from error
+
+
+def array_method(name: str, label: str, source: str, version: int = 1, **parameters: Any) -> MethodSpec:
+    """A method behind ``module:Class`` that takes arrays and has the same parameters for all data sets."""
+    return MethodSpec(name, label, version, lambda preset, shape: parameters, partial(_run_arrays, source))
+
+
+def _npt_method(name: str, label: str, row_attention: str | None) -> MethodSpec:
+    return MethodSpec(name, label, 1, partial(_configure_npt, row_attention), _run_npt, _stack_npt, has_presets=True)
+
+
+_BASELINES = "nptad.baselines."
+
+METHODS: dict[str, MethodSpec] = {
+    spec.name: spec
+    for spec in (
+        _npt_method("npt-ad", "NPT-AD", None),
+        _npt_method("transformer", "Transformer", "none"),
+        replace(
+            array_method("mask-knn", "Mask-KNN", _BASELINES + "mask_knn:MaskKNN"),
+            # The paper: masks of two features, of one above 200,000 rows.
+            configure=lambda preset, shape: {"max_masked": 2 if shape.n_rows <= 200_000 else 1},
+        ),
+    )
+}
+"""The methods by name, in the order of the tables."""
+
+
+def find_method(name: str) -> MethodSpec:
+    """A listed method, or the one behind ``module:Class``."""
+    if name in METHODS:
+        return METHODS[name]
+    if ":" in name:
+        _import(name)
+        return array_method(name, name.partition(":")[2], name)
+    raise InputError(f"There is no method {name!r}; choose from {', '.join(METHODS)}, or give module:Class.")

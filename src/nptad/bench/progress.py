@@ -1,0 +1,78 @@
+"""A live view of a benchmark: how much is done, what came last, and how long the rest will take."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from statistics import median
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+from nptad.bench.store import Record, read_records
+from nptad.bench.worker import Task
+
+
+@contextmanager
+def live_view(tasks: list[Task], results: Path, console: Console) -> Iterator[Callable[[Record], None]]:
+    """Yield a function to call with each record; on a terminal a bar, otherwise a line per record."""
+    work = Work(tasks, results)
+    if not console.is_terminal:
+        yield lambda record: console.print(f"{work.finish(record)}  {describe(record)}", markup=False, soft_wrap=True)
+        return
+    columns = (BarColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    with Progress(*columns, console=console) as bar:
+        task = bar.add_task(work.summary(), total=work.expected)
+
+        def report(record: Record) -> None:
+            summary = work.finish(record)
+            bar.console.print(describe(record), markup=False)
+            bar.update(task, description=summary, completed=work.spent)
+
+        yield report
+
+
+def describe(record: Record) -> str:
+    """One line about a run."""
+    name = f"{record['dataset']} {record['method']} {record['preset']}".strip() + f" seed {record['seed']}"
+    if record["outcome"] != "done":
+        return f"{name}: {record['outcome']}, {record['reason']}"
+    return f"{name}: F1 {record['f1']:.1f}, AUROC {record['auroc']:.1f}, {sum(record['seconds'].values()):.1f} s"
+
+
+class Work:
+    """The runs ahead, weighed by the time that earlier runs of the same method on the same data set took."""
+
+    def __init__(self, tasks: list[Task], results: Path) -> None:
+        seconds: dict[tuple[str, str, str], list[float]] = {}
+        for r in read_records(results):
+            if r["outcome"] == "done":
+                seconds.setdefault((r["dataset"], r["method"], r["preset"]), []).append(sum(r["seconds"].values()))
+        typical = {key: median(values) for key, values in seconds.items()}
+        usual = median(typical.values()) if typical else 1.0
+        self.weights = {
+            (task.dataset, task.method, task.preset, seed): typical.get((task.dataset, task.method, task.preset), usual)
+            for task in tasks
+            for seed in task.seeds
+        }
+        self.total = len(self.weights)
+        self.expected = sum(self.weights.values())
+        self.spent = 0.0
+        self.started = time.monotonic()
+
+    def finish(self, record: Record) -> str:
+        """Take note of a record; returns the summary."""
+        key = (record["dataset"], record["method"], record["preset"], record["seed"])
+        self.spent += self.weights.pop(key, 0.0)
+        return self.summary()
+
+    def summary(self) -> str:
+        """Runs done of all, and the time left at the pace so far."""
+        done = self.total - len(self.weights)
+        text = f"{done}/{self.total} runs"
+        if self.spent > 0:
+            left = (time.monotonic() - self.started) / self.spent * (self.expected - self.spent)
+            text += f", about {left / 60:.0f} min left"
+        return text

@@ -1,0 +1,188 @@
+"""The paper's protocol: half of the normal rows trains, the rest and all anomalies are the test set.
+
+A method is anything with ``fit(x)`` and ``score(x)``, higher = more anomalous; :func:`as_method` makes one of a
+scikit-learn or PyOD detector.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from copy import deepcopy
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+from sklearn.metrics import average_precision_score, roc_auc_score
+
+from nptad.bench.datasets import Table
+from nptad.errors import InputError
+
+_VALIDATION_ANOMALIES = 100
+"""Anomalies of the separable set that are always in the test set; the others may contaminate the training set."""
+
+
+class Method(Protocol):
+    """What the benchmark asks of a method."""
+
+    def fit(self, x: np.ndarray, /) -> Any:
+        """Learn from training rows, categories one-hot."""
+
+    def score(self, x: np.ndarray, /) -> np.ndarray:
+        """Score each row, higher = more anomalous."""
+
+
+@dataclass(frozen=True)
+class Split:
+    """Training and test rows of one run, as published: not scaled, categories as codes."""
+
+    train: np.ndarray
+    """Training rows, (n, d)."""
+    test: np.ndarray
+    """Test rows, (m, d)."""
+    truth: np.ndarray
+    """Which test rows are anomalies, (m,)."""
+    categorical: tuple[int, ...]
+    """Positions of the category columns."""
+
+
+class Clock:
+    """Wall-clock and processor seconds of the phases of a run; the latter do not suffer from a busy machine."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+        self.cpu_seconds: dict[str, float] = {}
+
+    @contextmanager
+    def __call__(self, phase: str, shared_by: int = 1) -> Iterator[None]:
+        """Time a phase; of one that does the work of several runs, each gets an even share."""
+        wall, cpu = time.perf_counter(), time.process_time()
+        yield
+        self.seconds[phase] = (time.perf_counter() - wall) / shared_by
+        self.cpu_seconds[phase] = (time.process_time() - cpu) / shared_by
+
+    def copy(self) -> Clock:
+        """A clock that goes on from here."""
+        return deepcopy(self)
+
+
+@dataclass(frozen=True)
+class Scored:
+    """What one run gave."""
+
+    scores: np.ndarray
+    """Score of each test row, higher = more anomalous."""
+    clock: Clock
+    rules: dict[str, np.ndarray] = field(default_factory=dict)
+    """Scores of the test rows under each scoring rule, if the method has several."""
+
+
+def split_table(table: Table, seed: int) -> Split:
+    """A random half of the normal rows trains; every seed is a split of its own."""
+    normal = np.random.default_rng(seed).permutation(np.flatnonzero(table.y == 0))
+    half = len(normal) // 2
+    return _split(table, normal[:half], np.concatenate([normal[half:], np.flatnonzero(table.y == 1)]))
+
+
+def contaminated_split(table: Table, seed: int, share: float) -> Split:
+    """The same with anomalies added to the training rows until they are the given share of them.
+
+    As in the paper's study: the test set has the same 100 anomalies whatever the share; the others contaminate.
+    """
+    random = np.random.default_rng(seed)
+    normal = random.permutation(np.flatnonzero(table.y == 0))
+    anomalies = np.flatnonzero(table.y == 1)
+    half = len(normal) // 2
+    spare = random.permutation(anomalies[_VALIDATION_ANOMALIES:])
+    added = round(half * share / (1 - share))
+    if added > len(spare):
+        raise InputError(f"{table.name} has {len(spare)} anomalies to add, a share of {share:.0%} needs {added}.")
+    train = random.permutation(np.concatenate([normal[:half], spare[:added]]))
+    return _split(table, train, np.concatenate([normal[half:], anomalies[:_VALIDATION_ANOMALIES]]))
+
+
+def _split(table: Table, train: np.ndarray, test: np.ndarray) -> Split:
+    return Split(table.x[train], table.x[test], table.y[test] == 1, table.categorical)
+
+
+def metrics(truth: np.ndarray, scores: np.ndarray) -> dict[str, float]:
+    """F1, AUROC and average precision in %.
+
+    As many rows are flagged as there are anomalies, so precision and recall are the same. Of rows with equal scores
+    those that come first in the test set are flagged first: the normal ones, so a tie never helps.
+
+    Examples
+    --------
+    >>> metrics(np.array([False, False, True]), np.array([1.0, 3.0, 2.0]))
+    {'f1': 0.0, 'auroc': 50.0, 'average_precision': 50.0}
+    """
+    flagged = np.argsort(-scores, kind="stable")[: int(truth.sum())]
+    values = {
+        "f1": truth[flagged].mean(),
+        "auroc": roc_auc_score(truth, scores),
+        "average_precision": average_precision_score(truth, scores),
+    }
+    return {name: round(100 * float(value), 3) for name, value in values.items()}
+
+
+def one_hot(split: Split) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Training and test rows with a column for each category that training has seen, and each column's feature.
+
+    Examples
+    --------
+    >>> rows = np.array([[0.5, 1.0], [0.7, 2.0]])
+    >>> train, test, feature = one_hot(Split(rows, rows[:1], np.array([False]), categorical=(1,)))
+    >>> train.tolist(), feature.tolist()
+    ([[0.5, 1.0, 0.0], [0.7, 0.0, 1.0]], [0, 1, 1])
+    """
+    train: list[np.ndarray] = []
+    test: list[np.ndarray] = []
+    feature: list[int] = []
+    for j in range(split.train.shape[1]):
+        levels = np.unique(split.train[:, j]) if j in split.categorical else None
+        for rows, columns in ((split.train, train), (split.test, test)):
+            column = rows[:, j : j + 1]
+            columns.append(column if levels is None else (column == levels).astype(float))
+        feature += [j] * (1 if levels is None else len(levels))
+    return np.hstack(train), np.hstack(test), np.array(feature)
+
+
+@dataclass
+class _Adapted:
+    """A scikit-learn or PyOD detector under the benchmark's contract."""
+
+    detector: Any
+    scoring: str
+    sign: int
+
+    def fit(self, x: np.ndarray, /) -> _Adapted:
+        self.detector.fit(x)
+        return self
+
+    def score(self, x: np.ndarray, /) -> np.ndarray:
+        return self.sign * np.asarray(getattr(self.detector, self.scoring)(x), dtype=float)
+
+
+def as_method(detector: Any) -> Method:
+    """Bring a detector under the contract: our own methods as they are, scikit-learn's and PyOD's adapted.
+
+    scikit-learn's ``score_samples`` and ``decision_function`` are high for normal rows, PyOD's ``decision_function``
+    for anomalies. Their own ``score``, where they have one, means something else.
+    """
+    if _is_a(detector, "pyod"):
+        return _Adapted(detector, "decision_function", 1)
+    if _is_a(detector, "sklearn"):
+        name = next((name for name in ("score_samples", "decision_function") if hasattr(detector, name)), None)
+        if name is not None:
+            return _Adapted(detector, name, -1)
+    elif hasattr(detector, "fit") and hasattr(detector, "score"):
+        return detector
+    raise InputError(
+        f"{type(detector).__name__} cannot be used as a method: it needs fit(x) and score(x), higher = more anomalous, "
+        "or to be a scikit-learn or PyOD detector."
+    )
+
+
+def _is_a(detector: Any, package: str) -> bool:
+    return any(base.__module__.split(".")[0] == package for base in type(detector).__mro__)

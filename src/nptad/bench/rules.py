@@ -1,0 +1,44 @@
+"""Ways to make one score of the losses under all masks, for the study that compares them.
+
+A rule gets the losses (n, M) of the rows to score and those of training rows (t, M), each judged with its own entry
+left out of the context.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from nptad.score import SCALE_FLOOR
+
+Rule = Callable[[np.ndarray, np.ndarray], np.ndarray]
+
+
+def _scaled(losses: np.ndarray, reference: np.ndarray) -> np.ndarray:
+    return losses / np.maximum(reference.mean(axis=0), SCALE_FLOOR)
+
+
+def _surprise(losses: np.ndarray, reference: np.ndarray) -> np.ndarray:
+    """Minus the logarithm of the share of training rows with at least this loss under the mask."""
+    at_least = np.empty_like(losses)
+    for m, column in enumerate(np.sort(reference, axis=0).T):
+        at_least[:, m] = len(column) - np.searchsorted(column, losses[:, m], side="left")
+    return -np.log((1 + at_least) / (1 + len(reference)))
+
+
+RULES: dict[str, Rule] = {
+    "mean": lambda losses, _: losses.mean(axis=1),
+    "max": lambda losses, _: losses.max(axis=1),
+    "scaled_mean": lambda losses, reference: _scaled(losses, reference).mean(axis=1),
+    "scaled_max": lambda losses, reference: _scaled(losses, reference).max(axis=1),
+    "log": lambda losses, reference: np.log1p(_scaled(losses, reference)).mean(axis=1),
+    "quantile": lambda losses, reference: _surprise(losses, reference).mean(axis=1),
+}
+"""``mean`` and ``max`` are the paper's; the others divide each mask's loss by its mean over training rows (then mean,
+largest, or mean logarithm), or replace it by how rare such a loss is among training rows."""
+
+
+def rule_of(aggregation: str, scale_masks: bool) -> str:
+    """The rule that the library applies under these settings."""
+    return f"scaled_{aggregation}" if scale_masks else aggregation

@@ -1,0 +1,212 @@
+"""Plan the runs that are missing and carry them out: processes of their own, limits, a live view, nothing twice."""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import psutil
+from joblib import Parallel, delayed
+
+from nptad.bench.datasets import DATASETS, EXTRA
+from nptad.bench.methods import Config, MethodSpec, Shape, find_method
+from nptad.bench.presets import Preset
+from nptad.bench.store import Record, append_record, config_hash, key_of, read_records
+from nptad.bench.worker import Task
+from nptad.errors import InputError
+
+_POLL_SECONDS = 0.2
+_SEEDS_PER_PROCESS = 8
+"""A process does at most this many seeds, so that jobs share out evenly; starting one takes a few seconds."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What one run may use."""
+
+    seconds: float | None = None
+    memory_mib: float | None = None
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What was asked for."""
+
+    methods: tuple[str, ...]
+    datasets: tuple[str, ...]
+    seeds: tuple[int, ...]
+    preset: Preset
+    changes: tuple[tuple[str, object], ...] = ()
+    """Settings that differ from the preset's."""
+
+
+def shape_of(dataset: str) -> Shape:
+    """The sizes of a data set under the paper's protocol, without loading it."""
+    name, _, share = dataset.partition("@")
+    entry = DATASETS.get(name) or EXTRA.get(name)
+    if entry is None:
+        raise InputError(f"There is no data set {name!r}; choose from {', '.join(DATASETS)}.")
+    n_train = (entry.n - entry.anomalies) // 2
+    if share:
+        n_train += round(n_train * float(share) / (1 - float(share)))
+    return Shape(name, n_train, entry.d, entry.n)
+
+
+def configuration(spec: MethodSpec, dataset: str, plan: Plan) -> Config:
+    """The configuration of a method on a data set, with the asked changes."""
+    config = spec.configure(plan.preset, shape_of(dataset))
+    changes = dict(plan.changes) if spec.has_presets else {}
+    unknown = [name for name in changes if name not in config]
+    if unknown:
+        raise InputError(f"{spec.name} has no setting {unknown[0]!r}; it has {', '.join(config)}.")
+    return {**config, **changes}
+
+
+def wanted_runs(plan: Plan) -> Iterator[Task]:
+    """Every run of the plan as a task of one seed, data set by data set."""
+    for dataset in plan.datasets:
+        for method in plan.methods:
+            spec = find_method(method)
+            config = configuration(spec, dataset, plan)
+            stack = spec.stack(config, shape_of(dataset))
+            preset = plan.preset if spec.has_presets else ""
+            for seed in plan.seeds:
+                yield Task(dataset, method, preset, spec.version, config, (seed,), None, 1, stack)
+
+
+def missing_tasks(plan: Plan, results: Path, *, retry: bool = False, shard: tuple[int, int] = (1, 1)) -> list[Task]:
+    """The runs of the plan that have no record yet, gathered into tasks; ``retry`` repeats those that failed."""
+    known = {key_of(r) for r in read_records(results) if r["outcome"] == "done" or not retry}
+    index, count = shard
+    todo = [
+        run
+        for place, run in enumerate(wanted_runs(plan))
+        if place % count == index - 1
+        and (run.dataset, run.method, config_hash(run.config), run.seeds[0], run.version) not in known
+    ]
+    groups: dict[tuple[str, str], list[Task]] = {}
+    for run in todo:
+        groups.setdefault((run.dataset, run.method), []).append(run)
+    tasks = []
+    for runs in groups.values():
+        size = max(runs[0].stack, _SEEDS_PER_PROCESS // runs[0].stack * runs[0].stack)
+        for first in range(0, len(runs), size):
+            seeds = tuple(run.seeds[0] for run in runs[first : first + size])
+            tasks.append(replace(runs[0], seeds=seeds))
+    return tasks
+
+
+def run_tasks(
+    tasks: Iterable[Task],
+    results: Path,
+    *,
+    jobs: int = 1,
+    threads: int = 1,
+    data: str | None = None,
+    limits: Limits | None = None,
+    shard: tuple[int, int] = (1, 1),
+    report: Callable[[Record], None] = lambda record: None,
+) -> None:
+    """Carry out tasks, ``jobs`` at a time, and store every record as soon as it is there."""
+    suffix = "" if shard == (1, 1) else f".shard-{shard[0]}-of-{shard[1]}"
+    lock = threading.Lock()
+
+    def keep(record: Record) -> None:
+        with lock:
+            append_record(results, record, suffix)
+            report(record)
+
+    def carry_out(task: Task) -> None:
+        for record in supervise(replace(task, data=data, threads=threads), limits or Limits()):
+            keep(record)
+
+    # Threads only wait here: each task runs in a process of its own.
+    Parallel(n_jobs=jobs, backend="threading")(delayed(carry_out)(task) for task in tasks)
+
+
+def supervise(task: Task, limits: Limits) -> Iterator[Record]:
+    """Run a task in a worker process and watch it.
+
+    A seed that exceeds a limit, or takes the process with it, gets a record that says so; the rest of the seeds go on
+    in a new process.
+    """
+    left = list(task.seeds)
+    while left:
+        current: list[int] = []
+        deadline = float("inf")
+        outcome = ("failed", "The worker process ended unexpectedly")
+        with _worker(replace(task, seeds=tuple(left))) as (process, messages):
+            while True:
+                try:
+                    message = messages.get(timeout=_POLL_SECONDS)
+                except queue.Empty:
+                    used = _memory_mib(process.pid)
+                    if time.monotonic() > deadline:
+                        outcome = ("time", f"More than {limits.seconds:g} seconds per run")
+                        break
+                    if limits.memory_mib is not None and used > limits.memory_mib:
+                        outcome = ("memory", f"More than {limits.memory_mib:g} MiB")
+                        break
+                    continue
+                if message is None:
+                    break
+                if "start" in message:
+                    current = message["start"]
+                    if limits.seconds is not None:
+                        deadline = time.monotonic() + limits.seconds * len(current)
+                    continue
+                current.remove(message["seed"])
+                left.remove(message["seed"])
+                yield message
+        if left:
+            # A worker that ends without having begun would do so again.
+            lost = current or list(left)
+            left = [seed for seed in left if seed not in lost]
+            yield from (task.record(seed, outcome[0], reason=outcome[1]) for seed in lost)
+
+
+@contextmanager
+def _worker(task: Task) -> Iterator[tuple[subprocess.Popen, queue.Queue]]:
+    """A worker process and the queue of its messages; None is the last. Killed at the end of the block."""
+    threads = str(task.threads)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "nptad.bench.worker"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "OMP_NUM_THREADS": threads, "MKL_NUM_THREADS": threads},
+    )
+    messages: queue.Queue = queue.Queue()
+    assert process.stdin is not None
+    output = process.stdout
+    assert output is not None
+
+    def listen() -> None:
+        for line in output:
+            messages.put(json.loads(line))
+        messages.put(None)
+
+    try:
+        process.stdin.write(task.to_json() + "\n")
+        process.stdin.flush()
+        threading.Thread(target=listen, daemon=True).start()
+        yield process, messages
+    finally:
+        process.kill()
+        process.wait()
+
+
+def _memory_mib(pid: int) -> float:
+    try:
+        return psutil.Process(pid).memory_info().rss / 2**20
+    except psutil.Error:
+        return 0.0

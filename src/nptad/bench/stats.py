@@ -1,0 +1,131 @@
+"""From records to figures: one configuration per column and data set, means, ranks, t-tests, dependencies."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import stats
+
+from nptad.bench.methods import METHODS, find_method
+from nptad.bench.store import Record
+
+SIGNIFICANCE = 0.05
+DEPENDENCY_MARGIN = 6.0
+"""Points of F1 within which a method counts as good as the best. With it the published figures give the paper's own
+table of dependencies for all data sets but shuttle."""
+
+
+@dataclass(frozen=True)
+class Column:
+    """A method under a preset."""
+
+    method: str
+    preset: str
+
+    @property
+    def label(self) -> str:
+        """Its name in tables."""
+        name = find_method(self.method).label
+        return f"{name}, library" if self.preset == "default" else name
+
+
+@dataclass(frozen=True)
+class Series:
+    """The finished runs of a column on a data set, in the order of seeds."""
+
+    column: Column
+    dataset: str
+    records: tuple[Record, ...]
+
+    def values(self, metric: str = "f1", rule: str | None = None) -> np.ndarray:
+        """One value per seed, of the column's own scores or of a scoring rule."""
+        return np.array([(r if rule is None else r["rules"][rule])[metric] for r in self.records])
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """The configuration of all its runs."""
+        return self.records[0]["config"]
+
+    def seconds(self, phase: str) -> float:
+        """Processor seconds of a phase, the mean over seeds."""
+        return float(np.mean([r["cpu_seconds"][phase] for r in self.records]))
+
+
+Results = dict[tuple[Column, str], Series]
+
+
+def gather(records: list[Record]) -> Results:
+    """The series of each column and data set; of several configurations the one with most seeds, then the newest."""
+    groups: dict[tuple[Column, str], dict[tuple[str, int], list[Record]]] = defaultdict(lambda: defaultdict(list))
+    for r in records:
+        if r["outcome"] == "done" and ":" not in r["method"] and r["version"] == METHODS[r["method"]].version:
+            groups[Column(r["method"], r["preset"]), r["dataset"]][r["config_hash"], r["version"]].append(r)
+    results = {}
+    for (column, dataset), configs in groups.items():
+        runs = max(configs.values(), key=lambda runs: (len(runs), runs[0]["finished"]))
+        results[column, dataset] = Series(column, dataset, tuple(sorted(runs, key=lambda r: r["seed"])))
+    return results
+
+
+def columns_of(results: Results) -> list[Column]:
+    """The columns that have results, in the order of the methods, the paper's preset first."""
+    present = {column for column, _ in results}
+    return [
+        Column(method, preset)
+        for preset in ("paper", "default", "")
+        for method in METHODS
+        if Column(method, preset) in present
+    ]
+
+
+def common_datasets(results: Results, columns: list[Column], order: list[str]) -> list[str]:
+    """The data sets on which all columns have results."""
+    return [name for name in order if all((column, name) in results for column in columns)]
+
+
+def mean_ranks(values: np.ndarray) -> np.ndarray:
+    """Mean rank of each column of (data sets, methods), 1 = highest; ties share their ranks.
+
+    Examples
+    --------
+    >>> mean_ranks(np.array([[90.0, 80.0, 80.0], [70.0, 60.0, 50.0]])).tolist()
+    [1.0, 2.25, 2.75]
+    """
+    return stats.rankdata(-values, axis=1).mean(axis=0)
+
+
+def best_group(samples: list[np.ndarray]) -> list[bool]:
+    """Which samples are the best or not significantly worse than it, by Welch's t-test at 5 %.
+
+    A sample of one run counts as best only if no other has a higher mean, for it allows no test.
+    """
+    means = [sample.mean() for sample in samples]
+    best = int(np.argmax(means))
+    return [
+        mean == means[best] or not _differ(samples[best], sample) for mean, sample in zip(means, samples, strict=True)
+    ]
+
+
+def _differ(first: np.ndarray, second: np.ndarray) -> bool:
+    if min(len(first), len(second)) < 2 or (first.std() == 0 and second.std() == 0):
+        return True
+    return bool(stats.ttest_ind(first, second, equal_var=False).pvalue < SIGNIFICANCE)
+
+
+def dependencies(transformer: float, mask_knn: float, npt_ad: float) -> tuple[bool, bool]:
+    """Whether dependencies between features, and between rows, are needed to find the anomalies of a data set.
+
+    If the method that sees only one kind is as good as the best of the three and the other is not, that kind
+    suffices; otherwise both count.
+
+    Examples
+    --------
+    >>> dependencies(88.3, 60.0, 94.2), dependencies(28.7, 84.3, 88.7), dependencies(23.5, 28.0, 72.5)
+    ((True, False), (False, True), (True, True))
+    """
+    enough = max(transformer, mask_knn, npt_ad) - DEPENDENCY_MARGIN
+    features, rows = transformer >= enough, mask_knn >= enough
+    return (True, True) if features == rows else (features, rows)

@@ -1,0 +1,75 @@
+"""The results of runs as lines of JSON, one file per data set: safe to append to, to kill and to merge with git.
+
+A run is known by its key: data set, method, hash of the configuration, seed, and the version of the method, which is
+raised when a change of code changes its results. Of several records with one key the last counts.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from nptad.errors import InputError
+
+Record = dict[str, Any]
+Key = tuple[str, str, str, int, int]
+
+
+def config_hash(config: dict[str, Any]) -> str:
+    """A short name for a configuration.
+
+    Examples
+    --------
+    >>> config_hash({"k": 5, "p": 2}) == config_hash({"p": 2, "k": 5})
+    True
+    """
+    return hashlib.sha256(json.dumps(config, sort_keys=True).encode()).hexdigest()[:12]
+
+
+def key_of(record: Record) -> Key:
+    """What identifies a run."""
+    return (record["dataset"], record["method"], record["config_hash"], record["seed"], record["version"])
+
+
+def append_record(directory: Path, record: Record, shard: str = "") -> None:
+    """Add a record for good: on return it is on the disk.
+
+    Each shard writes files of its own, so that machines that share a directory need no common lock.
+    """
+    directory.mkdir(parents=True, exist_ok=True)
+    path = directory / f"{record['dataset']}{shard}.jsonl"
+    line = json.dumps(record, sort_keys=True) + "\n"
+    with path.open("ab+") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        _drop_torn_line(file)
+        file.write(line.encode())
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _drop_torn_line(file: Any) -> None:
+    """Cut off what a killed writer left of its last line."""
+    file.seek(0)
+    content = file.read()
+    whole = content.rfind(b"\n") + 1
+    if whole < len(content):
+        file.truncate(whole)
+    file.seek(0, os.SEEK_END)
+
+
+def read_records(directory: Path) -> list[Record]:
+    """All records, the last of each key, in a fixed order; a torn last line counts as not written."""
+    latest: dict[Key, Record] = {}
+    for path in sorted(directory.glob("*.jsonl")):
+        lines = path.read_bytes().split(b"\n")
+        for number, line in enumerate(lines[:-1], 1):
+            try:
+                record = json.loads(line)
+                latest[key_of(record)] = record
+            except (ValueError, KeyError, TypeError) as error:
+                raise InputError(f"{path}, line {number} is not a record of a run; remove the line.") from error
+    return [latest[key] for key in sorted(latest)]

@@ -1,0 +1,219 @@
+"""The tables of the studies, from stored runs."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from nptad.bench.datasets import DATASETS
+from nptad.bench.grid import Cell, Figure, Grid
+from nptad.bench.presets import paper_table
+from nptad.bench.rules import RULES
+from nptad.bench.stats import Column, Results, best_group, columns_of, common_datasets, dependencies, mean_ranks
+
+METRICS = {"f1": "F1", "auroc": "AUROC", "average_precision": "average precision"}
+PUBLISHED = {"npt-ad": "npt_ad", "transformer": "transformer", "mask-knn": "mask_knn"}
+"""Our names of the methods whose F1 the paper's surviving tables have."""
+
+ABLATION = [Column("transformer", "paper"), Column("mask-knn", ""), Column("npt-ad", "paper")]
+CONTAMINATION = [f"{share / 100:g}" for share in range(11)]
+
+
+def published_f1(dataset: str, method: str) -> float | None:
+    """F1 of a method in the paper, in %."""
+    text = paper_table("f1").get(dataset, {}).get(PUBLISHED[method], "")
+    return float(text) if text else None
+
+
+def main_table(results: Results, metric: str) -> Grid:
+    """Every method on every data set, with means, ranks and t-tests; for F1 the published figures beside ours."""
+    columns = columns_of(results)
+    published = list(PUBLISHED) if metric == "f1" else []
+    rows: list[list[Cell]] = []
+    for dataset in DATASETS:
+        series = [results.get((column, dataset)) for column in columns]
+        if not any(series):
+            continue
+        marks = iter(best_group([s.values(metric) for s in series if s is not None]))
+        cells: list[Cell] = [None if s is None else _figure(s.values(metric), bold=next(marks)) for s in series]
+        rows.append([dataset, *cells, *(_optional(published_f1(dataset, method)) for method in published)])
+    common = common_datasets(results, columns, list(DATASETS))
+    if common:
+        rows += _summary(results, columns, common, metric, published)
+    titles = ["data set", *(column.label for column in columns), *(f"{m}, published" for m in published)]
+    return Grid(
+        f"main_{metric}",
+        f"{METRICS[metric]} in %, mean and standard deviation over seeds; bold: the best and those not significantly "
+        f"worse (Welch's t-test, 5 %). The last rows are over the {len(common)} data sets that all methods have.",
+        titles,
+        rows,
+    )
+
+
+def _summary(
+    results: Results, columns: list[Column], common: list[str], metric: str, published: list[str]
+) -> list[list[Cell]]:
+    means = np.array([[results[column, name].values(metric).mean() for column in columns] for name in common])
+    spreads = np.array([[results[column, name].values(metric).std() for column in columns] for name in common])
+    theirs = [[value for name in common if (value := published_f1(name, m)) is not None] for m in published]
+    blank: list[Cell] = [None] * len(published)
+    return [
+        [
+            "mean",
+            *_figures(means.mean(axis=0)),
+            *(Figure(float(np.mean(values))) if values else None for values in theirs),
+        ],
+        ["mean std", *_figures(spreads.mean(axis=0)), *blank],
+        ["mean rank", *_figures(mean_ranks(means)), *blank],
+    ]
+
+
+def ablation_table(results: Results) -> Grid:
+    """Transformer, Mask-KNN and NPT-AD with the paper's settings, and what that says about dependencies."""
+    common = common_datasets(results, ABLATION, list(DATASETS))
+    rows: list[list[Cell]] = []
+    for dataset in common:
+        series = [results[column, dataset] for column in ABLATION]
+        marks = best_group([s.values() for s in series])
+        ours = dependencies(*(float(s.values().mean()) for s in series))
+        theirs = paper_table("dependencies")[dataset]
+        rows.append(
+            [
+                dataset,
+                *(_figure(s.values(), bold=mark) for s, mark in zip(series, marks, strict=True)),
+                *(_tick(needed) for needed in ours),
+                *(_tick(theirs[kind] == "1") for kind in ("feature_feature", "sample_sample")),
+            ]
+        )
+    if common:
+        for metric in ("f1", "auroc"):
+            means = [float(np.mean([results[c, name].values(metric).mean() for name in common])) for c in ABLATION]
+            rows.append([f"mean {METRICS[metric]}", *(Figure(mean) for mean in means), None, None, None, None])
+    return Grid(
+        "ablation",
+        "F1 in % of the three ways to reconstruct, and the dependencies that this says are needed.",
+        [
+            "data set",
+            *(column.label for column in ABLATION),
+            "features",
+            "rows",
+            "features, published",
+            "rows, published",
+        ],
+        rows,
+    )
+
+
+def against_published(results: Results) -> Grid:
+    """NPT-AD with the paper's settings beside the published column."""
+    rows: list[list[Cell]] = []
+    pairs = []
+    for dataset in DATASETS:
+        series, theirs = results.get((Column("npt-ad", "paper"), dataset)), published_f1(dataset, "npt-ad")
+        if series is None or theirs is None:
+            continue
+        ours = float(series.values().mean())
+        pairs.append((ours, theirs))
+        rows.append(
+            [dataset, str(len(series.records)), _figure(series.values()), Figure(theirs), Figure(ours - theirs)]
+        )
+    if pairs:
+        ours_mean, theirs_mean = np.mean(pairs, axis=0)
+        rows.append(
+            ["mean", None, Figure(float(ours_mean)), Figure(float(theirs_mean)), Figure(float(ours_mean - theirs_mean))]
+        )
+    return Grid(
+        "against_published",
+        "F1 of NPT-AD in %, the paper's settings (what differs is listed on the page) and the published figure.",
+        ["data set", "seeds", "ours", "published", "difference"],
+        rows,
+    )
+
+
+def runtime_table(results: Results) -> Grid:
+    """Seconds of training and scoring beside the paper's."""
+    rows: list[list[Cell]] = []
+    columns = [
+        Column("npt-ad", "paper"),
+        Column("npt-ad", "default"),
+        Column("transformer", "paper"),
+        Column("mask-knn", ""),
+    ]
+    for dataset in DATASETS:
+        series = [results.get((column, dataset)) for column in columns]
+        if not any(series):
+            continue
+        cells: list[Cell] = []
+        for s in series:
+            cells += [None, None] if s is None else [Figure(s.seconds("fit")), Figure(s.seconds("score"))]
+        theirs = paper_table("runtime_seconds")[dataset]
+        rows.append([dataset, *cells, theirs["train"], theirs["inference"]])
+    titles = [f"{column.label}, {phase}" for column in columns for phase in ("train", "score")]
+    return Grid(
+        "runtime",
+        "Processor seconds per run on one core (a stack's shared out evenly); the paper: 4 or 8 V100.",
+        ["data set", *titles, "paper, train", "paper, score"],
+        rows,
+    )
+
+
+def rules_table(results: Results, metric: str = "f1") -> Grid:
+    """Ways to make one score of the losses under all masks, on the same trained models."""
+    column = Column("npt-ad", "paper")
+    names = list(RULES)
+    rows: list[list[Cell]] = []
+    means = []
+    for dataset in DATASETS:
+        series = results.get((column, dataset))
+        if series is None:
+            continue
+        samples = [series.values(metric, rule) for rule in names]
+        marks = best_group(samples)
+        rows.append([dataset, *(_figure(s, bold=mark) for s, mark in zip(samples, marks, strict=True))])
+        means.append([float(s.mean()) for s in samples])
+    if means:
+        values = np.array(means)
+        rows += [
+            ["mean", *_figures(values.mean(axis=0))],
+            ["mean rank", *_figures(mean_ranks(values))],
+            ["largest loss to the best rule", *_figures((values.max(axis=1, keepdims=True) - values).max(axis=0))],
+        ]
+    return Grid(
+        f"rules_{metric}",
+        f"{METRICS[metric]} in % of NPT-AD with the paper's settings under each scoring rule.",
+        ["data set", *names],
+        rows,
+    )
+
+
+def contamination_table(results: Results) -> Grid:
+    """F1 and AUROC on the separable set against the share of anomalies among the training rows."""
+    columns = [c for c in columns_of(results) if any((c, f"separable@{share}") in results for share in CONTAMINATION)]
+    rows: list[list[Cell]] = []
+    for share in CONTAMINATION:
+        cells: list[Cell] = []
+        for column in columns:
+            series = results.get((column, f"separable@{share}"))
+            cells += [None, None] if series is None else [_figure(series.values(m)) for m in ("f1", "auroc")]
+        rows.append([f"{float(share):.0%}", *cells])
+    return Grid(
+        "contamination",
+        "The separable set: F1 and AUROC in %, mean and standard deviation of 5 runs.",
+        ["contamination", *(f"{column.label}, {metric}" for column in columns for metric in ("F1", "AUROC"))],
+        rows,
+    )
+
+
+def _figure(values: np.ndarray, bold: bool = False) -> Figure:
+    return Figure(float(values.mean()), float(values.std()) if len(values) > 1 else None, bold)
+
+
+def _figures(values: np.ndarray) -> list[Cell]:
+    return [Figure(float(value)) for value in values]
+
+
+def _optional(value: float | None) -> Figure | None:
+    return None if value is None else Figure(value)
+
+
+def _tick(value: bool) -> str:
+    return "yes" if value else "no"

@@ -1,0 +1,146 @@
+"""One process of the benchmark: runs some seeds of one method on one data set and reports them line by line.
+
+The parent hands over a task on standard input and keeps it open; when it closes, the parent is gone and so is the
+worker. Messages on standard output: ``{"start": seeds}`` before a stack of seeds, then a record for each.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import resource
+import sys
+import threading
+import warnings
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, TextIO
+
+from nptad.bench.store import Record, config_hash
+
+
+@dataclass(frozen=True)
+class Task:
+    """Some seeds of one method on one data set."""
+
+    dataset: str
+    """A data set, or ``separable@0.05`` for the separable set with 5 % of contamination."""
+    method: str
+    preset: str
+    """Empty for methods whose configuration does not depend on it."""
+    version: int
+    config: dict[str, Any]
+    seeds: tuple[int, ...]
+    data: str | None
+    threads: int
+    stack: int
+    """Seeds that are fitted side by side."""
+
+    def record(self, seed: int, outcome: str, **more: Any) -> Record:
+        """A record of one of the runs."""
+        return {
+            "dataset": self.dataset,
+            "method": self.method,
+            "preset": self.preset,
+            "version": self.version,
+            "config": self.config,
+            "config_hash": config_hash(self.config),
+            "seed": seed,
+            "outcome": outcome,
+            "finished": datetime.now(UTC).isoformat(timespec="seconds"),
+            **more,
+        }
+
+    def to_json(self) -> str:
+        """One line for the worker."""
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> Task:
+        """The task behind such a line."""
+        fields = json.loads(text)
+        return cls(**{**fields, "seeds": tuple(fields["seeds"])})
+
+
+def run_task(task: Task) -> Iterator[dict[str, Any]]:
+    """Run the seeds of a task, stack by stack; an error is a record too."""
+    from nptad.bench.datasets import load
+    from nptad.bench.methods import find_method
+    from nptad.bench.protocol import contaminated_split, metrics, split_table
+    from nptad.errors import MaskBankWarning
+
+    warnings.simplefilter("ignore", MaskBankWarning)
+    name, _, share = task.dataset.partition("@")
+    run = find_method(task.method).run
+    for first in range(0, len(task.seeds), task.stack):
+        seeds = list(task.seeds[first : first + task.stack])
+        yield {"start": seeds}
+        todo = list(seeds)
+        try:
+            table = load(name, task.data)
+            splits = [contaminated_split(table, s, float(share)) if share else split_table(table, s) for s in seeds]
+            for split, scored in zip(splits, run(splits, seeds, task.config), strict=True):
+                yield task.record(
+                    todo.pop(0),
+                    "done",
+                    **metrics(split.truth, scored.scores),
+                    rules={rule: metrics(split.truth, scores) for rule, scores in scored.rules.items()},
+                    n_train=len(split.train),
+                    n_test=len(split.test),
+                    seconds=_rounded(scored.clock.seconds),
+                    cpu_seconds=_rounded(scored.clock.cpu_seconds),
+                    stack=len(seeds),
+                    peak_mib=_peak_mib(),
+                    environment=_environment(task.threads),
+                )
+        except MemoryError as error:
+            yield from (task.record(seed, "memory", reason=f"Out of memory: {error}") for seed in todo)
+        except Exception as error:
+            reason = f"{type(error).__name__}: {error}".splitlines()[0]
+            yield from (task.record(seed, "failed", reason=reason) for seed in todo)
+
+
+def _rounded(seconds: dict[str, float]) -> dict[str, float]:
+    return {phase: round(value, 3) for phase, value in seconds.items()}
+
+
+def _peak_mib() -> int:
+    """Peak memory of this process; what the system says of the process before it became this program left out."""
+    try:
+        status = Path("/proc/self/status").read_text()
+    except OSError:
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // (2**20 if sys.platform == "darwin" else 2**10)
+    return int(status.partition("VmHWM:")[2].split()[0]) // 2**10
+
+
+def _environment(threads: int) -> dict[str, Any]:
+    packages = ("nptad", "torch", "numpy", "scikit-learn")
+    versions = {package: version(package) for package in packages}
+    return {**versions, "python": platform.python_version(), "machine": platform.machine(), "threads": threads}
+
+
+def _exit_with_parent(stdin: TextIO) -> None:
+    stdin.read()
+    os._exit(1)
+
+
+def main() -> None:
+    """Serve one task."""
+    task = Task.from_json(sys.stdin.readline())
+    threading.Thread(target=_exit_with_parent, args=(sys.stdin,), daemon=True).start()
+    # Whatever a library prints must not mix with our messages.
+    messages = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+    import torch
+
+    torch.set_num_threads(task.threads)
+    for message in run_task(task):
+        print(json.dumps(message), file=messages, flush=True)
+
+
+if __name__ == "__main__":
+    main()
