@@ -216,3 +216,11 @@ def test_a_checkpoint_that_cannot_be_written_is_told_before_training(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(InputError, match="cannot be written"):
         train(stack([1]), data(1), checkpoint=tmp_path / "file" / "run", report=lambda entry: pytest.fail("trained"))
+
+
+@pytest.mark.parametrize("layout", [CellLayout(3, ()), CellLayout(0, (2, 3, 4))])
+def test_tables_of_one_kind_train_without_a_warning(layout):
+    """torch warns about the gradients of empty weights, of a single member above all."""
+    model = NPT(layout, Settings(embedding_dim=8, n_steps=2), MemberRandom([0]))
+    x = random_rows(layout, 12, seed=0).unsqueeze(0)
+    assert len(train(model, x)) == 2

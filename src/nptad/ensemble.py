@@ -7,7 +7,7 @@ but the weights have still seen it. Means, standard deviations and category list
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from hashlib import blake2b
@@ -57,6 +57,12 @@ class Witnesses:
     """Weight of every member in the row's score, (n, K); each row sums to 1."""
     own: np.ndarray
     """Entry of the row in the only member's context, (n,); -1 for none."""
+    training_row: np.ndarray
+    """The training row that the row is, the first of several copies, (n,); -1 for a new row."""
+
+    def mean(self, scores: np.ndarray) -> np.ndarray:
+        """Score of each row from those under each member (n, K), which are NaN where a member is no witness."""
+        return np.where(self.weights > 0, scores * self.weights, 0.0).sum(axis=1)
 
 
 @dataclass(frozen=True)
@@ -118,48 +124,42 @@ class Ensemble:
         keys, places = np.unique(row_keys(x), return_inverse=True)
         first, last = np.searchsorted(known, keys, "left"), np.searchsorted(known, keys, "right")
         weights = np.full((len(keys), self.n_members), 1 / self.n_members)
-        own = np.full(len(keys), -1)
+        own, training_row = np.full(len(keys), -1), np.full(len(keys), -1)
         entry = {int(row): place for place, row in enumerate(self.context_source)} if self.n_members == 1 else {}
         for i in np.flatnonzero(last > first):
             copies = source[first[i] : last[i]]
+            training_row[i] = copies[0]
             if self.n_members > 1:
                 judges = self.left_out[:, copies].astype(float)
                 weights[i] = (judges / judges.sum(axis=0)).mean(axis=1)
             else:
                 own[i] = next((entry[int(row)] for row in copies if int(row) in entry), -1)
-        return Witnesses(weights[places], own[places])
+        return Witnesses(weights[places], own[places], training_row[places])
+
+    def hearings(self, witnesses: Witnesses) -> Iterator[tuple[int, Member, np.ndarray, Tensor | None]]:
+        """Which rows each member is to judge, with their own entries in its context where they have one."""
+        for k, member in enumerate(self.members):
+            rows = np.flatnonzero(witnesses.weights[:, k] > 0)
+            own = witnesses.own[rows]
+            if (own < 0).any():
+                yield k, member, rows[own < 0], None
+            if (own >= 0).any():
+                yield k, member, rows[own >= 0], torch.from_numpy(own[own >= 0]).to(self.device)
 
     def member_scores(
         self, x: np.ndarray, witnesses: Witnesses, advance: Callable[[int], None] | None = None
     ) -> np.ndarray:
         """Score of each row under each member, (n, K), higher = more anomalous; NaN where a member is no witness."""
         scores = np.full((len(x), self.n_members), np.nan)
-        for k, member in enumerate(self.members):
-            rows = np.flatnonzero(witnesses.weights[:, k] > 0)
-            scores[rows, k] = self._member_scores(member, x[rows], witnesses.own[rows], advance)
-        return scores
-
-    def _member_scores(
-        self, member: Member, x: np.ndarray, own: np.ndarray, advance: Callable[[int], None] | None
-    ) -> np.ndarray:
-        scores = np.empty(len(x))
-        for is_own in (False, True):
-            rows = np.flatnonzero((own >= 0) == is_own)
-            if len(rows):
-                scores[rows] = score_rows(
-                    member,
-                    torch.from_numpy(x[rows]).to(self.device),
-                    self.masks.to(self.device),
-                    self.model.settings.aggregation,
-                    torch.from_numpy(own[rows]).to(self.device) if is_own else None,
-                    advance,
-                )
+        masks, aggregation = self.masks.to(self.device), self.model.settings.aggregation
+        for k, member, rows, own in self.hearings(witnesses):
+            judged = torch.from_numpy(x[rows]).to(self.device)
+            scores[rows, k] = score_rows(member, judged, masks, aggregation, own, advance)
         return scores
 
     def scores(self, x: np.ndarray, witnesses: Witnesses, advance: Callable[[int], None] | None = None) -> np.ndarray:
         """Score of each row: the weighted mean over its witnesses, higher = more anomalous."""
-        scores = self.member_scores(x, witnesses, advance)
-        return np.where(witnesses.weights > 0, scores * witnesses.weights, 0.0).sum(axis=1)
+        return witnesses.mean(self.member_scores(x, witnesses, advance))
 
 
 def fit_ensemble(
@@ -175,24 +175,46 @@ def fit_ensemble(
 ) -> tuple[Ensemble, History]:
     """Train one member per seed after the first two, which draw the folds and contexts, and the mask bank."""
     fold_seed, bank_seed, *member_seeds = seeds
-    n_rows, n_members = len(x), len(member_seeds)
     masks = mask_bank(layout.n_features, settings.mask_sizes, settings.max_masks, bank_seed)
-    left_out = left_out_rows(n_rows, n_members, fold_seed)
+    left_out = left_out_rows(len(x), len(member_seeds), fold_seed)
     rows = np.stack([np.flatnonzero(~out) for out in left_out])
 
     model = NPT(layout, settings, MemberRandom(member_seeds)).to(device)
     x_members = torch.from_numpy(x[rows]).to(device)
     history = train(model, x_members, time_limit=time_limit, checkpoint=checkpoint, report=report)
+    return _assemble(model, masks, x, left_out, fold_seed), history
 
+
+def fit_side_by_side(
+    tables: list[np.ndarray], layout: CellLayout, settings: Settings, seeds: list[list[int]], *, device: torch.device
+) -> list[Ensemble]:
+    """A single-member ensemble for each of several tables of one size, trained as one stack.
+
+    Each is the same (to rounding) as what :func:`fit_ensemble` makes of its table and its three seeds alone.
+    """
+    fold_seeds, bank_seeds, member_seeds = zip(*seeds, strict=True)
+    banks = [mask_bank(layout.n_features, settings.mask_sizes, settings.max_masks, seed) for seed in bank_seeds]
+    model = NPT(layout, settings, MemberRandom(list(member_seeds))).to(device)
+    train(model, torch.from_numpy(np.stack(tables)).to(device))
+    return [
+        _assemble(model.member(k), masks, x, np.zeros((1, len(x)), dtype=bool), fold_seed)
+        for k, (x, masks, fold_seed) in enumerate(zip(tables, banks, fold_seeds, strict=True))
+    ]
+
+
+def _assemble(model: NPT, masks: Tensor, x: np.ndarray, left_out: np.ndarray, fold_seed: int) -> Ensemble:
+    """Choose the contexts of trained members."""
+    settings = model.settings
+    rows = np.stack([np.flatnonzero(~out) for out in left_out])
     random = np.random.default_rng([fold_seed, 1])
-    size = min(settings.context_size or n_rows, rows.shape[1])
+    size = min(settings.context_size or len(x), rows.shape[1])
     chosen = np.stack([np.sort(random.choice(r, size, replace=False)) if size < len(r) else r for r in rows])
     source = np.unique(chosen)
     scale = np.ones(len(masks), dtype=np.float32)
     ensemble = Ensemble(model, masks, left_out, row_keys(x), x[source], np.searchsorted(source, chosen), source, scale)
     if settings.scale_masks:
         ensemble = replace(ensemble, mask_scale=_mask_scale(ensemble, x, random))
-    return ensemble, history
+    return ensemble
 
 
 def _mask_scale(ensemble: Ensemble, x: np.ndarray, random: np.random.Generator) -> np.ndarray:

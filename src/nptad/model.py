@@ -147,6 +147,22 @@ class NPT(nn.Module):
 
         return self._run(x, hidden, attend, wanted)
 
+    def context_weights(self, x: Tensor, hidden: Tensor, cache: ContextCache, own: Tensor | None = None) -> Tensor:
+        """How much queries attend to each context row, (K, N, context): the mean over heads and row-attention blocks.
+
+        What is missing to 1 went to the query row itself. For explanations: the weights, which the fused kernel never
+        writes down, are.
+        """
+        layers, weights = iter(cache), []
+
+        def attend(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+            context_k, context_v = next(layers)
+            weights.append(weights_of_context(q, k, context_k, own).mean(1))
+            return attention_to_context(q, k, v, context_k, context_v, own)
+
+        self._run(x, hidden, attend)
+        return torch.stack(weights).mean(0)
+
     def _run(self, x: Tensor, hidden: Tensor, attend: RowAttend, wanted: Tensor | None = None) -> Prediction:
         run = Pass(attend, self._drop, self._drop_attention)
         cells = run.drop(self._embed(x, hidden | x.isnan()))
@@ -196,8 +212,12 @@ class NPT(nn.Module):
 
 
 def _weight(random: MemberRandom, shape: tuple[int, ...], fan_in: int) -> nn.Parameter:
-    """Uniform within 1/sqrt(fan_in), the usual start of a linear layer."""
-    return nn.Parameter(random.uniform(shape, -1 / sqrt(fan_in), 1 / sqrt(fan_in)))
+    """Uniform within 1/sqrt(fan_in), the usual start of a linear layer.
+
+    A weight for a kind of column that the table does not have is empty and takes no gradient: torch would warn.
+    """
+    value = random.uniform(shape, -1 / sqrt(fan_in), 1 / sqrt(fan_in))
+    return nn.Parameter(value, requires_grad=value.numel() > 0)
 
 
 def _constant(random: MemberRandom, width: int, value: float) -> nn.Parameter:
@@ -340,11 +360,7 @@ def attention_to_context(
     scale = 1 / sqrt(q.shape[-1])
     width = v.shape[-1]
     own_logit = (q * k).sum(-1) * scale
-    forbidden = None
-    if own is not None:
-        entries = torch.arange(context_k.shape[2], device=q.device)
-        forbidden = torch.zeros(own.shape[0], 1, own.shape[1], len(entries), device=q.device)
-        forbidden.masked_fill_(own[:, None, :, None] == entries, float("-inf"))
+    forbidden = _forbidden_entries(own, context_k)
     q, context_k, context_v = _same_width(q, context_k, context_v)  # the context was padded when it was cached
     if q.device.type == "cpu":
         mixed, log_sum = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(
@@ -356,6 +372,25 @@ def attention_to_context(
         log_sum = torch.logsumexp(logits, dim=-1)
         mixed = torch.matmul(torch.exp(logits - log_sum.unsqueeze(-1)), context_v)
     return torch.lerp(mixed[..., :width], v, torch.sigmoid(own_logit - log_sum).unsqueeze(-1))
+
+
+def weights_of_context(q: Tensor, k: Tensor, context_k: Tensor, own: Tensor | None = None) -> Tensor:
+    """The weights of the context rows in :func:`attention_to_context`, (K, heads, N, context)."""
+    scale = 1 / sqrt(q.shape[-1])
+    own_logit = (q * k).sum(-1, keepdim=True) * scale
+    logits = torch.matmul(q, context_k[..., : q.shape[-1]].transpose(-1, -2)) * scale
+    forbidden = _forbidden_entries(own, context_k)
+    logits = logits if forbidden is None else logits + forbidden
+    return torch.softmax(torch.cat((logits, own_logit), dim=-1), dim=-1)[..., :-1]
+
+
+def _forbidden_entries(own: Tensor | None, context_k: Tensor) -> Tensor | None:
+    """What is added to logits so that rows do not see their ``own`` (K, N) entries: (K, 1, N, context)."""
+    if own is None:
+        return None
+    entries = torch.arange(context_k.shape[2], device=own.device)
+    forbidden = torch.zeros(own.shape[0], 1, own.shape[1], len(entries), device=own.device)
+    return forbidden.masked_fill_(own[:, None, :, None] == entries, float("-inf"))
 
 
 def attention_between_cells(q: Tensor, k: Tensor, v: Tensor, drop: Dropout | None) -> Tensor:

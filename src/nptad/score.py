@@ -116,12 +116,51 @@ def counted_masks(x: Tensor, masks: Tensor) -> Tensor:
 
 
 @torch.no_grad()
-def cell_contributions(member: Member, x: Tensor, masks: Tensor, own: Tensor | None = None) -> Tensor:
-    """Share of every cell in the row's mean score, (n, D); the shares of a row add up to its score."""
-    total = x.new_zeros(len(x), x.shape[1], dtype=torch.float64)
-    for chunk in _reconstructions(member, x, masks, own):
-        total.index_add_(0, chunk.row, chunk.losses.double())
-    return total / counted_masks(x, masks).sum(1, keepdim=True).clamp(min=1)
+def cell_contributions(
+    member: Member, x: Tensor, masks: Tensor, aggregation: str = "mean", own: Tensor | None = None
+) -> Tensor:
+    """Share of every cell in the row's score, (n, D); the shares of a row add up to its score.
+
+    For the largest loss, the cells hidden by the mask that decides share the score and the others have no part in it.
+    """
+    n_masks, n_features = masks.shape
+    total = x.new_zeros(len(x), n_features, dtype=torch.float64)
+    at_once = max(1, MEMORY_BUDGET // (8 * n_masks * n_features))
+    for rows in torch.arange(len(x), device=x.device).split(at_once):
+        losses = x.new_empty(len(rows) * n_masks, n_features, dtype=torch.float64)
+        for chunk in _reconstructions(member, x[rows], masks, None if own is None else own[rows]):
+            losses[chunk.place] = chunk.losses.double()
+        losses = losses.view(len(rows), n_masks, n_features)
+        if aggregation == "mean":
+            total[rows] = losses.sum(1) / counted_masks(x[rows], masks).sum(1, keepdim=True).clamp(min=1)
+        else:
+            decisive = losses.sum(2).argmax(1)
+            total[rows] = losses[torch.arange(len(rows), device=x.device), decisive]
+    return total
+
+
+@torch.no_grad()
+def context_weights(member: Member, x: Tensor, masks: Tensor, own: Tensor | None = None) -> Tensor:
+    """How much every row leans on each context row, (n, N): row attention, averaged over heads, layers and masks.
+
+    Masks count as they do in the score. What a row of weights lacks to 1 went to the row itself; all of it if there
+    is no row attention.
+    """
+    n_context = member.cache[0][0].shape[2] if member.cache else 0
+    total = x.new_zeros(len(x), n_context, dtype=torch.float64)
+    if not member.cache:
+        return total
+    weight_floats = 4 * member.model.settings.n_heads * n_context
+    at_once = max(1, min(MEMORY_BUDGET // (4 * weight_floats), _chunk_rows(member, x.shape[1], own is not None)))
+    for i, counted in enumerate(counted_masks(x, masks)):
+        for hidden in masks[counted].split(at_once):
+            rows = x[i].expand(1, len(hidden), -1)
+            left_out = None if own is None else own[i].expand(1, len(hidden))
+            total[i] += (
+                member.model.context_weights(rows, hidden.unsqueeze(0), member.cache, left_out)[0].double().sum(0)
+            )
+        total[i] /= counted.sum().clamp(min=1)
+    return total
 
 
 def mean_losses(losses: Tensor, counted: Tensor) -> Tensor:
