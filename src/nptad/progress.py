@@ -1,19 +1,44 @@
-"""Progress bars on standard error."""
+"""Progress of long work: bars on standard error, and whoever else listens."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+Listener = Callable[[str, int, int], None]
+"""Called with the name of the work, how much of it is done, and how much there is in all."""
+
+_listener: ContextVar[Listener | None] = ContextVar("listener", default=None)
+
+
+@contextmanager
+def listening(listener: Listener) -> Iterator[None]:
+    """Tell a function about all progress inside the block, whether bars are visible or not."""
+    token = _listener.set(listener)
+    try:
+        yield
+    finally:
+        _listener.reset(token)
+
 
 @contextmanager
 def progress_bar(description: str, total: int, visible: bool) -> Iterator[Callable[..., None]]:
-    """A bar to ``advance(count, note=...)``; does nothing when not visible."""
+    """A bar to ``advance(count, note=...)``; shows nothing when not visible."""
+    listener, done = _listener.get(), 0
+
+    def tell(count: int) -> None:
+        nonlocal done
+        done += count
+        if listener is not None:
+            listener(description, done, total)
+
+    tell(0)
     if not visible:
-        yield lambda count=1, note="": None
+        yield lambda count=1, note="": tell(count)
         return
     columns = (
         TextColumn("{task.description}"),
@@ -27,5 +52,6 @@ def progress_bar(description: str, total: int, visible: bool) -> Iterator[Callab
 
         def advance(count: int = 1, note: str = "") -> None:
             bar.update(task, advance=count, note=note)
+            tell(count)
 
         yield advance
