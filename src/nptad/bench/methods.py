@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from nptad.baselines.scaling import Scaler
 from nptad.bench.npt import run_estimator, run_single_members, stack_size
 from nptad.bench.presets import Preset, preset_settings
 from nptad.bench.protocol import Clock, Scored, Split, as_method, one_hot
@@ -78,12 +79,17 @@ def _stack_npt(config: Config, shape: Shape) -> int:
     return stack_size(_npt_settings(config), shape.n_train, shape.n_features) if config["n_members"] == 1 else 1
 
 
-def _run_arrays(source: str, splits: list[Split], seeds: list[int], config: Config) -> Iterator[Scored]:
-    """Run a method that takes arrays: numbers as they are, categories one-hot."""
+def _run_arrays(
+    source: str, standardise: bool, splits: list[Split], seeds: list[int], config: Config
+) -> Iterator[Scored]:
+    """Run a method that takes arrays: categories one-hot, columns as they are unless the method wants them scaled."""
     make = _import(source)
     seeded = "random_state" in inspect.signature(make).parameters
     for split, seed in zip(splits, seeds, strict=True):
         train, test, feature = one_hot(split)
+        if standardise:
+            scaler = Scaler(train, "standard")
+            train, test = scaler.transform(train), scaler.transform(test)
         method: Any = as_method(make(**config, random_state=seed) if seeded else make(**config))
         grouped = "groups" in inspect.signature(method.fit).parameters
         clock = Clock()
@@ -105,9 +111,11 @@ def _import(source: str) -> Callable[..., Any]:
         raise InputError(f"There is no method {source!r} ({error}); give a listed name or module:Class.") from error
 
 
-def array_method(name: str, label: str, source: str, version: int = 1, **parameters: Any) -> MethodSpec:
+def array_method(
+    name: str, label: str, source: str, version: int = 1, *, standardise: bool = False, **parameters: Any
+) -> MethodSpec:
     """A method behind ``module:Class`` that takes arrays and has the same parameters for all data sets."""
-    return MethodSpec(name, label, version, lambda preset, shape: parameters, partial(_run_arrays, source))
+    return MethodSpec(name, label, version, lambda preset, shape: parameters, partial(_run_arrays, source, standardise))
 
 
 def _npt_method(name: str, label: str, row_attention: str | None) -> MethodSpec:
@@ -122,7 +130,7 @@ METHODS: dict[str, MethodSpec] = {
         _npt_method("npt-ad", "NPT-AD", None),
         _npt_method("transformer", "Transformer", "none"),
         replace(
-            array_method("mask-knn", "Mask-KNN", _BASELINES + "mask_knn:MaskKNN"),
+            array_method("mask-knn", "Mask-KNN", _BASELINES + "mask_knn:MaskKNN", standardise=True),
             # The paper: masks of two features, of one above 200,000 rows.
             configure=lambda preset, shape: {"max_masked": 2 if shape.n_rows <= 200_000 else 1},
         ),

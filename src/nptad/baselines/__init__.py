@@ -1,0 +1,1 @@
+"""The methods that nptad is compared with, one file each, all with the same contract."""
