@@ -65,7 +65,7 @@ def test_an_expected_error_is_one_line_and_exit_code_1(monkeypatch, capsys):
         raise InputError("The wine is corked.")
 
     monkeypatch.setattr(nptad.demo, "run_demo", fail)
-    monkeypatch.setattr(nptad.cli, "app", functools.partial(nptad.cli.app, ["demo"]))
+    monkeypatch.setattr(sys, "argv", ["nptad", "demo"])
     with pytest.raises(SystemExit) as stopped:
         nptad.cli.main()
     assert stopped.value.code == 1

@@ -1,20 +1,300 @@
-"""The command line: parses, calls, prints."""
+"""The command line: parses, calls, prints. Data go to standard output, progress and notes to standard error."""
 
 from __future__ import annotations
 
+import os
 import sys
-from typing import Annotated
+import warnings
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Annotated, Any
 
-from cyclopts import App, Parameter
+from cyclopts import App, CycloptsError, Parameter
 from cyclopts.validators import Number
 
-from nptad.errors import NPTADError
+from nptad.errors import InputError, NPTADError
 
-app = App(name="nptad", help="Find the anomalous rows of a table and say why.")
+_INPUT_ERROR, _USAGE_ERROR, _INTERRUPTED, _BROKEN_PIPE = 1, 2, 130, 141
+
+app = App(
+    name="nptad",
+    suppress_keyboard_interrupt=False,  # main says what it means for files
+    help="""Find the anomalous rows of a table and say why.
+
+    `nptad detect data.csv` looks for them inside one table. `nptad fit` learns what is normal from one table,
+    `nptad score` and `nptad explain` judge the rows of others.""",
+)
+app.register_install_completion_command(help="Make the shell complete nptad's commands and options.")
+
+TableFile = Annotated[str, Parameter(allow_leading_hyphen=True)]  # `-` is one
+Seed = Annotated[int, Parameter(validator=Number(gte=0))]
 
 
 @app.command
-def demo(*, seed: Annotated[int, Parameter(validator=Number(gte=0))] = 0) -> None:
+def detect(
+    data: TableFile,
+    /,
+    *,
+    output: TableFile | None = None,
+    report: Path | None = None,
+    model: Path | None = None,
+    share: float | None = None,
+    ignore: str = "",
+    categorical: str = "",
+    label: str | None = None,
+    top: int = 10,
+    seed: Seed = 0,
+    time_limit: float | None = None,
+    device: str = "auto",
+    quiet: bool = False,
+    json: bool = False,
+) -> None:
+    """Find the anomalies inside one table: every row is judged by models that have not seen it.
+
+    Parameters
+    ----------
+    data : str
+        CSV, TSV, Parquet, Arrow, Feather or JSON lines file; `-` for standard input.
+    output : str
+        Write score, p-value, flag and reasons of every row to this file; `-` for CSV on standard output.
+    report : Path
+        Write a report as one HTML file.
+    model : Path
+        Keep the fitted model in this directory, for `nptad score`.
+    share : float
+        Share of the rows to flag. By default 0.01, but at least one row.
+    ignore : str
+        Columns that say nothing about a row, such as IDs, separated by commas; results carry them along.
+    categorical : str
+        Number columns that are categories, separated by commas.
+    label : str
+        Column that marks known anomalies with 1, or `column=value`; used to judge the result, never to find it.
+    top : int
+        Rows to print.
+    seed : int
+        The same seed gives the same result.
+    time_limit : float
+        Seconds of training at most.
+    device : str
+        Such as `cpu` or `cuda`.
+    quiet : bool
+        No progress bars and notes.
+    json : bool
+        Print a summary as JSON instead of a table.
+    """
+    from nptad.analysis import analyse, explain_rows_of, flagged_reasons, most_anomalous, results_table, select_columns
+    from nptad.tablefile import output_format, read_table, write_table
+    from nptad.terminal import print_anomalies, print_json, print_quality
+
+    if output is not None:
+        output_format(output)  # a bad suffix shows now, not after minutes of training
+    selection = select_columns(read_table(data), _names(ignore), label)
+    detector = _detector(categorical, seed, time_limit, device, quiet)
+    result = analyse(selection, detector, share)
+    detection = result.detection
+    shown = explain_rows_of(detector, selection.features, most_anomalous(detection, max(top, 1)))
+    if output is not None:
+        reasons = flagged_reasons(detector, selection.features, detection)
+        write_table(results_table(detection, selection.carried, reasons), output)
+    if model is not None:
+        detector.save(model)
+    if report is not None or json:
+        from nptad.report import summarise, write_report
+
+        summary = summarise(
+            detector, selection.features, detection, labels=selection.labels, source=_source(data), seed=seed
+        )
+        if report is not None:
+            write_report(summary, report)
+        if json:
+            print_json(summary)
+    if output == "-" or json:
+        return
+    print_anomalies(shown, detection, selection.carried)
+    if selection.labels is not None:
+        print_quality(detection, selection.labels)
+
+
+@app.command
+def fit(
+    data: TableFile,
+    /,
+    *,
+    model: Path,
+    ignore: str = "",
+    categorical: str = "",
+    seed: Seed = 0,
+    time_limit: float | None = None,
+    device: str = "auto",
+    quiet: bool = False,
+    json: bool = False,
+) -> None:
+    """Learn from a table what normal rows look like and keep the model.
+
+    Parameters
+    ----------
+    data : str
+        Table file of normal rows; `-` for standard input.
+    model : Path
+        Directory to write the model to; one that holds a model is replaced.
+    ignore : str
+        Columns that say nothing about a row, separated by commas.
+    categorical : str
+        Number columns that are categories, separated by commas.
+    seed : int
+        The same seed gives the same model.
+    time_limit : float
+        Seconds of training at most.
+    device : str
+        Such as `cpu` or `cuda`.
+    quiet : bool
+        No progress bars and notes.
+    json : bool
+        Print what was learnt as JSON.
+    """
+    from nptad.analysis import select_columns
+    from nptad.tablefile import read_table
+    from nptad.terminal import print_json, print_model
+
+    features = select_columns(read_table(data), _names(ignore)).features
+    detector = _detector(categorical, seed, time_limit, device, quiet).fit(features)
+    detector.save(model)
+    if json:
+        print_json(_facts(detector))
+    elif not quiet:
+        print_model(_facts(detector))
+
+
+@app.command
+def score(
+    model: Path,
+    data: TableFile,
+    /,
+    *,
+    output: TableFile = "-",
+    fdr: float | None = None,
+    false_alarm_rate: float | None = None,
+    reasons: bool = False,
+    ignore: str = "",
+    label: str | None = None,
+    device: str = "auto",
+    quiet: bool = False,
+    json: bool = False,
+) -> None:
+    """Score the rows of a table with a saved model.
+
+    Parameters
+    ----------
+    model : Path
+        Directory that `nptad fit` wrote.
+    data : str
+        Table file with the columns of the training table; `-` for standard input.
+    output : str
+        File for score, p-value and flag of every row; `-` for CSV on standard output.
+    fdr : float
+        Flag rows such that this share of them is wrong, on average. By default 0.05.
+    false_alarm_rate : float
+        Instead, flag this share of the normal rows.
+    reasons : bool
+        Say why for the flagged rows.
+    ignore : str
+        Columns to set aside and carry along, separated by commas.
+    label : str
+        Column that marks known anomalies with 1, or `column=value`, to judge the result.
+    device : str
+        Such as `cpu` or `cuda`.
+    quiet : bool
+        No progress bars and notes.
+    json : bool
+        Print a summary as JSON on standard output; needs an output file.
+    """
+    from nptad.analysis import flagged_reasons, results_table, select_columns
+    from nptad.persist import load
+    from nptad.tablefile import output_format, read_table, write_table
+    from nptad.terminal import console_for_notes, counts, print_json, print_quality
+
+    if json and output == "-":
+        raise InputError("--json and the scores would both go to standard output; name a file with --output.")
+    output_format(output)
+    detector = load(model, device)
+    selection = select_columns(read_table(data), _names(ignore), label)
+    detector.set_params(verbose=not quiet)
+    detection = detector.detect(selection.features, fdr=fdr, false_alarm_rate=false_alarm_rate)
+    why = flagged_reasons(detector, selection.features, detection) if reasons else {}
+    write_table(results_table(detection, selection.carried, why), output)
+    if json:
+        print_json(counts(detection, selection.labels))
+    elif not quiet:
+        console_for_notes().print(counts(detection, None)["text"], markup=False)
+        if selection.labels is not None and output != "-":
+            print_quality(detection, selection.labels)
+
+
+@app.command
+def explain(
+    model: Path,
+    data: TableFile,
+    /,
+    *,
+    rows: str,
+    ignore: str = "",
+    device: str = "auto",
+    quiet: bool = False,
+    json: bool = False,
+) -> None:
+    """Say why rows are anomalous: cell by cell, seen against expected, and which training rows the model leaned on.
+
+    Parameters
+    ----------
+    model : Path
+        Directory that `nptad fit` wrote.
+    data : str
+        Table file; `-` for standard input.
+    rows : str
+        Row numbers, counted from 0, such as `3,17` or `5-9`.
+    ignore : str
+        Columns to set aside, separated by commas.
+    device : str
+        Such as `cpu` or `cuda`.
+    quiet : bool
+        No notes.
+    json : bool
+        Print as JSON.
+    """
+    from nptad.analysis import explain_rows_of, select_columns
+    from nptad.persist import load
+    from nptad.tablefile import read_table
+    from nptad.terminal import explanation_dict, print_explanation, print_json
+
+    detector = load(model, device)
+    features = select_columns(read_table(data), _names(ignore)).features
+    explanation = explain_rows_of(detector, features, _row_numbers(rows, features.num_rows))
+    if json:
+        print_json(explanation_dict(explanation))
+    else:
+        print_explanation(explanation)
+
+
+@app.command
+def info(model: Path, /, *, json: bool = False) -> None:
+    """Show what a saved model was fitted on and how.
+
+    Parameters
+    ----------
+    model : Path
+        Directory that `nptad fit` wrote.
+    json : bool
+        Print as JSON.
+    """
+    from nptad.persist import load
+    from nptad.terminal import print_json, print_model
+
+    facts = _facts(load(model, "cpu"))
+    print_json(facts) if json else print_model(facts)
+
+
+@app.command
+def demo(*, seed: Seed = 0) -> None:
     """Find ten unusual wines among normal ones, in under a minute.
 
     Parameters
@@ -27,13 +307,92 @@ def demo(*, seed: Annotated[int, Parameter(validator=Number(gte=0))] = 0) -> Non
     run_demo(seed)
 
 
+if find_spec("pooch") and find_spec("psutil"):  # the extra `bench` is installed
+    app.command(
+        "nptad.bench.bench_cli:app",
+        name="bench",
+        help="Reproduce the paper: run methods on data sets, draw tables and figures.",
+    )
+    app.command("nptad.bench.data_cli:data_app", name="data", help="List, fetch and verify the data sets of the paper.")
+
+
 def main() -> None:
-    """Run the command line; an expected error is one line on standard error and exit code 1."""
+    """Run the command line; an expected error is one line on standard error.
+
+    Exit codes: 0 done, 1 something is wrong with the data, a file or a parameter, 2 the command cannot be understood,
+    130 interrupted.
+    """
     try:
-        app()
+        with warnings.catch_warnings():
+            warnings.showwarning = _show_note
+            if "--quiet" in sys.argv:
+                warnings.simplefilter("ignore")
+            app(sys.argv[1:], exit_on_error=False)
+        sys.stdout.flush()
+    except CycloptsError:
+        sys.exit(_USAGE_ERROR)  # cyclopts has said what is wrong
     except NPTADError as error:
         print(f"nptad: {error}", file=sys.stderr)
-        sys.exit(1)
+        sys.exit(_INPUT_ERROR)
+    except KeyboardInterrupt:
+        print("nptad: interrupted; no file was left half-written.", file=sys.stderr)
+        sys.exit(_INTERRUPTED)
+    except BrokenPipeError:  # whoever read our output has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(_BROKEN_PIPE)
+
+
+def _show_note(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
+    """A warning as a user of a command reads it: without file names and line numbers of ours."""
+    print(f"nptad: note: {message}", file=sys.stderr)
+
+
+def _detector(categorical: str, seed: int, time_limit: float | None, device: str, quiet: bool) -> Any:
+    from nptad.detector import NPTAD
+
+    return NPTAD(
+        categorical_features=_names(categorical) or None,
+        time_limit=time_limit,
+        device=device,
+        random_state=seed,
+        verbose=not quiet,
+    )
+
+
+def _facts(detector: Any) -> dict[str, Any]:
+    schema = detector.schema_
+    return {
+        "rows": schema.n_rows,
+        "columns": [{"name": str(column.name), "kind": column.kind} for column in schema.columns],
+        "members": detector.ensemble_.n_members,
+        "threshold": -detector.offset_,
+        "training_steps": len(detector.history_),
+        "final_loss": detector.history_[-1]["loss"],
+        "settings": detector.settings_.to_dict(),
+    }
+
+
+def _names(text: str) -> list[str]:
+    return [name.strip() for name in text.split(",") if name.strip()]
+
+
+def _row_numbers(text: str, n_rows: int) -> list[int]:
+    rows: list[int] = []
+    for part in _names(text):
+        first, dash, last = part.partition("-")
+        if not first.isdecimal() or (dash and not last.isdecimal()):
+            raise InputError(f"--rows {text!r} is not a list of row numbers such as 3,17 or 5-9.")
+        rows += range(int(first), int(last or first) + 1)
+    beyond = next((row for row in rows if row >= n_rows), None)
+    if beyond is not None:
+        raise InputError(f"There is no row {beyond}: the table has {n_rows:,} rows, counted from 0.")
+    if not rows:
+        raise InputError("--rows names no row; give row numbers such as 3,17 or 5-9.")
+    return rows
+
+
+def _source(data: str) -> str:
+    return "standard input" if data == "-" else Path(data).name
 
 
 if __name__ == "__main__":

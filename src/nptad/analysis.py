@@ -1,0 +1,155 @@
+"""One table, no split: from a table to its anomalous rows. What the command line and the web page have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+
+from nptad.calibrate import Detection, make_rule
+from nptad.detector import NPTAD
+from nptad.errors import InputError
+from nptad.explain import Explanation, RowExplanation
+
+DEFAULT_SHARE = 0.01
+"""Share of the rows that is flagged in a table that is its own training set, if nothing is said; at least one row."""
+
+_REASONS = 3
+"""Reasons that a result names for a row."""
+
+_TRUE = {"1", "1.0", "true", "yes", "anomaly", "outlier"}
+_FALSE = {"0", "0.0", "false", "no", "normal", "inlier", "-1", "-1.0"}
+
+
+@dataclass(frozen=True)
+class Selection:
+    """The columns of a table by their part in the analysis."""
+
+    features: pa.Table
+    """What the model sees."""
+    labels: np.ndarray | None
+    """True for rows that are known anomalies; never seen by the model."""
+    carried: pa.Table
+    """Ignored columns and the label, which results carry along to tell rows apart."""
+
+
+def select_columns(table: pa.Table, ignore: Sequence[str] = (), label: str | None = None) -> Selection:
+    """Set aside the ignored columns and the label.
+
+    ``label`` is the name of a column of 0 and 1 (or true and false), or ``name=value`` where that value marks the
+    anomalies.
+
+    Examples
+    --------
+    >>> table = pa.table({"id": [7, 8], "x": [0.1, 0.2], "kind": ["good", "bad"]})
+    >>> selection = select_columns(table, ["id"], "kind=bad")
+    >>> selection.features.column_names, selection.labels.tolist(), selection.carried.column_names
+    (['x'], [False, True], ['id', 'kind'])
+    """
+    name, labels = None, None
+    if label is not None:
+        name, equals, value = (label, "", "") if label in table.column_names else label.rpartition("=")
+        _require_columns(table, [name])
+        labels = _labels(table[name], name, value if equals else None)
+    _require_columns(table, ignore)
+    aside = [*dict.fromkeys(ignore), *([name] if name is not None and name not in ignore else [])]
+    features = table.drop_columns(aside)
+    if features.num_columns == 0:
+        raise InputError("No column is left to look at; ignore fewer columns.")
+    return Selection(features, labels, table.select(aside))
+
+
+def _require_columns(table: pa.Table, names: Sequence[str]) -> None:
+    for name in names:
+        if name not in table.column_names:
+            raise InputError(f"There is no column {name!r}; the table has {', '.join(table.column_names[:20])}.")
+
+
+def _labels(column: pa.ChunkedArray, name: str, anomaly: str | None) -> np.ndarray:
+    texts = ["" if value is None else str(value) for value in column.to_pylist()]
+    if anomaly is not None:
+        labels = np.array([text == anomaly for text in texts])
+        if not labels.any():
+            raise InputError(f"No row has {anomaly!r} in the label column {name!r}.")
+        return labels
+    unclear = next((text for text in texts if text.lower() not in _TRUE | _FALSE), None)
+    if unclear is not None:
+        raise InputError(
+            f"The label column {name!r} holds {unclear!r}, which is neither 0 nor 1; say which value marks the "
+            f"anomalies with --label {name}=value."
+        )
+    return np.array([text.lower() in _TRUE for text in texts])
+
+
+@dataclass(frozen=True)
+class Analysis:
+    """A table with its own anomalies found."""
+
+    detector: NPTAD
+    selection: Selection
+    detection: Detection
+
+
+def analyse(selection: Selection, detector: NPTAD, share: float | None = None) -> Analysis:
+    """Fit on all rows, judge each by members that left it out, and flag the given share of them."""
+    if share is not None:
+        make_rule(None, share)  # a share that is none shows now, not after training
+    detector.fit(selection.features)
+    if share is None:
+        share = max(DEFAULT_SHARE, 1 / len(detector.calibration_.rows))
+    return Analysis(detector, selection, detector.detect(selection.features, false_alarm_rate=share))
+
+
+def flagged_reasons(detector: NPTAD, features: pa.Table, detection: Detection) -> dict[int, str]:
+    """The reasons of each flagged row in one line."""
+    flagged = most_anomalous(detection, int(detection.anomaly.sum()))
+    if not len(flagged):
+        return {}
+    return {why.row: reasons_text(why) for why in explain_rows_of(detector, features, flagged)}
+
+
+def most_anomalous(detection: Detection, count: int) -> np.ndarray:
+    """The rows with the highest scores, highest first."""
+    return np.argsort(-detection.score, kind="stable")[:count]
+
+
+def explain_rows_of(detector: NPTAD, features: pa.Table, rows: Sequence[int] | np.ndarray) -> Explanation:
+    """Explain some rows of a table; each keeps its number in the whole table."""
+    chosen = [int(row) for row in rows]
+    explanation = detector.explain(features.take(chosen))
+    numbered = (replace(why, row=row) for row, why in zip(chosen, explanation, strict=True))
+    return replace(explanation, rows=tuple(numbered))
+
+
+def reasons_text(why: RowExplanation) -> str:
+    """The cells that gave a row away, in one line."""
+    parts = []
+    for reason in why.reasons[:_REASONS]:
+        expected = "" if reason.expected is None else f", expected {_short(reason.expected)}"
+        parts.append(f"{_short(reason.column)} is {_short(reason.seen)}{expected}")
+    return "; ".join(parts)
+
+
+def _short(value: object, letters: int = 30) -> str:
+    if value is None:
+        return "missing"
+    text = f"{value:.4g}" if isinstance(value, float) else str(value)
+    return text if len(text) <= letters else text[: letters - 1] + "…"
+
+
+def results_table(detection: Detection, carried: pa.Table, reasons: dict[int, str]) -> pa.Table:
+    """Row number, carried columns, score, p-value and flag of every row, and the reasons of the explained ones."""
+    columns = {name: carried[name] for name in carried.column_names}
+    taken = set(columns)
+    results = {
+        "row": pa.array(np.arange(len(detection.score))),
+        "score": pa.array(detection.score),
+        "p_value": pa.array(detection.p_value),
+        "anomaly": pa.array(detection.anomaly),
+        "reasons": pa.array([reasons.get(row) for row in range(len(detection.score))], pa.string()),
+    }
+    named = {f"nptad_{name}" if name in taken else name: column for name, column in results.items()}
+    first = next(iter(named))
+    return pa.table({first: named.pop(first), **columns, **named})

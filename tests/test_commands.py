@@ -1,0 +1,328 @@
+"""The commands on files, the way a user types them."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import nptad.cli
+from nptad.analysis import results_table, select_columns
+from nptad.calibrate import Detection
+from nptad.errors import InputError
+from nptad.tablefile import read_table, write_table
+
+QUICK = ["--time-limit", "0.5", "--quiet"]
+
+
+def orders(n_rows=80, seed=0):
+    """Orders whose weight follows from their length and colour; the last one is wrong."""
+    random = np.random.default_rng(seed)
+    length = random.normal(10, 2, n_rows)
+    colour = np.where(length > 10, "red", "blue")
+    weight = 3 * length + np.where(colour == "red", 5, 0) + random.normal(0, 0.1, n_rows)
+    weight[-1] = 200.0
+    gaps = [None if i % 17 == 3 else value for i, value in enumerate(length.tolist())]
+    known = [int(i == n_rows - 1) for i in range(n_rows)]
+    return pa.table(
+        {"id": [f"A{i}" for i in range(n_rows)], "length": gaps, "colour": colour, "weight": weight, "known": known}
+    )
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A CSV of orders and a model fitted on them."""
+    folder = tmp_path_factory.mktemp("orders")
+    write_table(orders(), folder / "orders.csv")
+    ran = command("fit", folder / "orders.csv", "--model", folder / "model", "--ignore", "id,known", *QUICK)
+    assert ran == (0, "", "")
+    return folder
+
+
+def command(*arguments, **more):
+    """Exit code, standard output and standard error of a real process."""
+    ran = subprocess.run(
+        [sys.executable, "-m", "nptad.cli", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+        env={**os.environ, "COLUMNS": "200"},
+        **more,
+    )
+    return ran.returncode, ran.stdout, ran.stderr
+
+
+@pytest.fixture
+def call(monkeypatch, capsys):
+    """The same inside this process, which is faster."""
+
+    def run(*arguments):
+        monkeypatch.setenv("COLUMNS", "200")
+        monkeypatch.setattr(sys, "argv", ["nptad", *map(str, arguments)])
+        code = 0
+        try:
+            nptad.cli.main()
+        except SystemExit as stopped:
+            code = stopped.code or 0
+        out, err = capsys.readouterr()
+        return code, out, err
+
+    return run
+
+
+def test_detect_finds_the_wrong_order_and_says_why(call, folder, tmp_path):
+    output, report, model = tmp_path / "scores.csv", tmp_path / "report.html", tmp_path / "model"
+    code, out, err = call(
+        *("detect", folder / "orders.csv", "--ignore", "id", "--label", "known", "--top", "3"),
+        *("--output", output, "--report", report, "--model", model, *QUICK),
+    )
+    assert (code, err) == (0, "")
+    assert "1 of 80 rows flagged" in out
+    assert "A79" in out
+    assert "weight is 200" in out
+    assert "AUROC 100.0%" in out
+    scores = read_table(output)
+    assert scores.column_names == ["row", "id", "known", "score", "p_value", "anomaly", "reasons"]
+    assert scores.num_rows == 80
+    assert scores["anomaly"].to_pylist() == [False] * 79 + [True]
+    assert scores["reasons"][79].as_py().startswith("weight is 200")
+    assert scores["reasons"].null_count == 79
+    assert "weight" in report.read_text(encoding="utf-8")
+    assert (model / "config.json").exists()
+
+
+def test_detect_repeats_for_a_seed(call, folder, tmp_path):
+    """A time limit would make the result depend on the clock, so training is cut short by hand."""
+    outputs = []
+    for name in ("a.csv", "b.csv"):
+        arguments = (
+            "--ignore",
+            "id,known",
+            "--seed",
+            "3",
+            "--output",
+            tmp_path / name,
+            "--time-limit",
+            "1e-9",
+            "--quiet",
+        )
+        assert call("detect", folder / "orders.csv", *arguments)[0] == 0
+        outputs.append((tmp_path / name).read_bytes())
+    assert outputs[0] == outputs[1]
+
+
+def test_detect_to_standard_output_is_the_table_only(call, folder):
+    code, out, _ = call("detect", folder / "orders.csv", "--ignore", "id,known", "--output", "-", *QUICK)
+    assert code == 0
+    assert len(list(csv.reader(io.StringIO(out)))) == 81
+
+
+def test_detect_as_json_is_one_document(call, folder):
+    code, out, _ = call("detect", folder / "orders.csv", "--ignore", "id,known", "--share", "0.05", "--json", *QUICK)
+    assert code == 0
+    assert isinstance(json.loads(out), dict)
+
+
+def test_score_writes_one_line_per_row_to_standard_output(folder):
+    text = (folder / "orders.csv").read_text(encoding="utf-8")
+    code, out, err = command("score", folder / "model", "-", "--ignore", "id,known", "--quiet", input=text)
+    assert (code, err) == (0, "")
+    lines = list(csv.DictReader(io.StringIO(out)))
+    assert [line["id"] for line in lines] == [f"A{i}" for i in range(80)]
+    assert max(lines, key=lambda line: float(line["score"]))["id"] == "A79"
+
+
+@pytest.mark.parametrize("name", ["new.parquet", "new.feather", "new.jsonl", "new.tsv", "new.csv.gz"])
+def test_every_format_gives_the_same_scores(call, folder, tmp_path, name):
+    table = orders(seed=1)
+    write_table(table, tmp_path / name)
+    pq.write_table(table, tmp_path / "plain.parquet")
+    results = []
+    for source, target in ((tmp_path / name, name), (tmp_path / "plain.parquet", "plain.csv")):
+        target = tmp_path / f"scores-{target}"
+        arguments = ("--ignore", "id,known", "--false-alarm-rate", "0.05", "--reasons", "--quiet", "--output", target)
+        assert call("score", folder / "model", source, *arguments) == (0, "", "")
+        results.append(read_table(target))
+    assert results[0]["score"].to_pylist() == pytest.approx(results[1]["score"].to_pylist(), abs=1e-6)
+    assert results[0]["anomaly"].to_pylist() == results[1]["anomaly"].to_pylist()
+    flagged = [reason is not None for reason in results[0]["reasons"].to_pylist()]
+    assert flagged == results[0]["anomaly"].to_pylist()
+
+
+def test_score_tells_counts_as_json(call, folder, tmp_path):
+    arguments = ("--ignore", "id", "--label", "known=1", "--false-alarm-rate", "0.05")
+    code, out, _ = call(
+        "score",
+        folder / "model",
+        folder / "orders.csv",
+        *arguments,
+        "--json",
+        "--quiet",
+        "--output",
+        tmp_path / "s.csv",
+    )
+    assert code == 0
+    counted = json.loads(out)
+    assert (counted["rows"], counted["rule"], counted["auroc"]) == (80, "false_alarm_rate", 1.0)
+
+
+def test_explain_shows_cells_and_training_rows(call, folder):
+    arguments = (folder / "model", folder / "orders.csv", "--ignore", "id,known", "--rows", "3,78-79")
+    code, out, _ = call("explain", *arguments)
+    assert code == 0
+    assert all(text in out for text in ("Row 3,", "Row 78,", "Row 79,", "missing", "Leaned on the training rows"))
+    code, out, _ = call("explain", *arguments, "--json")
+    rows = json.loads(out)
+    assert [row["row"] for row in rows] == [3, 78, 79]
+    assert rows[2]["reasons"][0]["column"] == "weight"
+
+
+def test_info_shows_columns_and_settings(call, folder):
+    code, out, _ = call("info", folder / "model")
+    assert code == 0
+    assert "80 rows, 3 columns" in out
+    assert "colour (categorical)" in out
+    assert json.loads(call("info", folder / "model", "--json")[1])["rows"] == 80
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "named"),
+    [
+        ("detect no.csv", 1, "no.csv"),
+        ("detect orders.csv --output scores.xyz", 1, "scores.xyz"),
+        ("detect orders.csv --ignore nothing", 1, "'nothing'"),
+        ("detect orders.csv --label colour", 1, "--label colour=value"),
+        ("detect orders.csv --label colour=pink", 1, "'pink'"),
+        ("detect orders.csv --ignore id,length,colour,weight,known", 1, "ignore fewer"),
+        ("detect orders.csv --share 0.0001 --ignore id,known --time-limit 1e-9 --quiet", 1, "training rows"),
+        ("detect orders.csv --share 2 --ignore id,known", 1, "between 0 and 1"),
+        ("detect orders.csv --seed x", 2, "--seed"),
+        ("detect", 2, "DATA"),
+        ("score nowhere orders.csv", 1, "nowhere"),
+        ("score model orders.csv", 1, "id"),
+        ("score model orders.csv --ignore id,known --json", 1, "--output"),
+        ("score model orders.csv --ignore id,known --fdr 0.1 --false-alarm-rate 0.1", 1, "give one of them"),
+        ("explain model orders.csv --ignore id,known --rows 80", 1, "no row 80"),
+        ("explain model orders.csv --ignore id,known --rows x", 1, "'x'"),
+        ("fit orders.csv", 2, "--model"),
+        ("info orders.csv", 1, "orders.csv"),
+    ],
+)
+def test_a_mistake_is_one_clear_message_and_a_code(call, folder, monkeypatch, arguments, code, named):
+    monkeypatch.chdir(folder)
+    before = sorted(folder.rglob("*"))
+    got, out, err = call(*arguments.split())
+    assert (got, out) == (code, "")
+    assert named in err
+    if code == 1:
+        assert err.startswith("nptad: ")
+        assert err.count("\n") == 1
+    assert sorted(folder.rglob("*")) == before
+
+
+def test_notes_are_lines_on_standard_error_unless_quiet(folder, tmp_path):
+    table = orders().append_column("same", pa.array([1.5] * 80))
+    write_table(table, tmp_path / "orders.csv")
+    arguments = (
+        "fit",
+        tmp_path / "orders.csv",
+        "--ignore",
+        "id,known",
+        "--time-limit",
+        "0.2",
+        "--model",
+        tmp_path / "m",
+    )
+    code, _, err = command(*arguments)
+    assert code == 0
+    note = next(line for line in err.splitlines() if line.startswith("nptad: note: "))
+    assert "same" in note
+    assert command(*arguments, "--quiet")[2] == ""
+
+
+def test_interrupting_leaves_nothing_behind(folder, tmp_path):
+    arguments = [
+        "detect",
+        "orders.csv",
+        "--ignore",
+        "id,known",
+        "--output",
+        tmp_path / "s.csv",
+        "--model",
+        tmp_path / "m",
+    ]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "nptad.cli", *map(str, arguments)],
+        cwd=folder,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "FORCE_COLOR": "1"},  # else the progress bar shows only at its end
+    )
+    seen = ""
+    while "Training" not in seen:
+        seen += process.stderr.read(1)
+        assert process.poll() is None
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "nptad: interrupted" in err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_reader_that_leaves_early_causes_no_traceback(folder):
+    shell = (
+        f"{sys.executable} -m nptad.cli score {folder / 'model'} {folder / 'orders.csv'} --ignore id,known --quiet "
+        "| head -n 1; exit ${PIPESTATUS[0]}"
+    )
+    ran = subprocess.run(["bash", "-c", shell], capture_output=True, text=True, check=False, timeout=120)
+    assert ran.stdout.startswith('"row","id"')
+    assert "Traceback" not in ran.stderr
+    assert ran.returncode in (0, 141)
+
+
+def test_help_of_every_command_explains_its_options(call):
+    for name in ("detect", "fit", "score", "explain", "info", "demo", "bench run", "bench status", "data fetch"):
+        code, out, err = call(*name.split(), "--help")
+        assert (code, err) == (0, "")
+        assert "Usage: nptad" in out
+
+
+def test_shell_completion_knows_the_commands():
+    assert "detect" in nptad.cli.app.generate_completion(shell="bash")
+
+
+def test_labels_may_be_words_numbers_or_truth_values():
+    for values in (
+        [0, 1, 0],
+        ["no", "YES", "no"],
+        [False, True, False],
+        ["normal", "anomaly", "normal"],
+        [0.0, 1.0, -1.0],
+    ):
+        selection = select_columns(pa.table({"x": [1, 2, 3], "y": values}), label="y")
+        assert selection.labels.tolist() == [False, True, False]
+    with pytest.raises(InputError, match="'maybe'"):
+        select_columns(pa.table({"x": [1, 2], "y": ["yes", "maybe"]}), label="y")
+
+
+def test_a_column_with_an_equals_sign_in_its_name_can_be_the_label():
+    table = pa.table({"x": [1, 2], "a=b": ["p", "q"]})
+    assert select_columns(table, label="a=b=q").labels.tolist() == [False, True]
+
+
+def test_results_keep_a_users_column_of_the_same_name():
+    detection = Detection(np.array([1.0]), np.array([0.5]), np.array([False]), 0.1, "fdr", 0.1, "pyarrow")
+    table = results_table(detection, pa.table({"score": ["mine"]}), {})
+    assert table.column_names == ["row", "score", "nptad_score", "p_value", "anomaly", "reasons"]
+    assert table["score"].to_pylist() == ["mine"]
