@@ -1,0 +1,314 @@
+"""Read a table file into a pyarrow table, and write one: CSV and its kin, JSON lines, Parquet, Arrow.
+
+Text tables are read as people mean them (see :func:`read_table`); what is written is complete or not there at all.
+"""
+
+from __future__ import annotations
+
+import gzip
+import sys
+import zlib
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from os import PathLike
+from pathlib import Path
+from typing import BinaryIO
+
+import pyarrow as pa
+import pyarrow.ipc
+import pyarrow.parquet
+
+from nptad.errors import InputError
+from nptad.files import replacing
+from nptad.sniff import to_utf8
+from nptad.textformats import one_line, read_delimited, read_json_lines, write_delimited, write_json_lines
+
+Place = str | PathLike[str] | BinaryIO
+"""A path, "-" for standard input or output, or an open binary file."""
+
+SUFFIXES = {
+    ".csv": "csv",
+    ".txt": "csv",
+    ".tsv": "tsv",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".parquet": "parquet",
+    ".arrow": "arrow",
+    ".feather": "arrow",
+    ".ipc": "arrow",
+}
+"""Format by suffix; that of a text format may be followed by .gz."""
+
+_TEXT_FORMATS = ("csv", "tsv", "jsonl")
+_PACKED_SUFFIX = ".gz"
+_GZIP = b"\x1f\x8b"
+_ARROW_STREAM = b"\xff\xff\xff\xff"
+_MAGIC = {b"PAR1": "parquet", b"ARROW1": "arrow", _ARROW_STREAM: "arrow"}
+_WORKBOOKS = (b"PK\x03\x04", b"\xd0\xcf\x11\xe0")
+
+
+def read_table(source: Place, format: str | None = None) -> pa.Table:
+    r"""Read a whole table.
+
+    Parameters
+    ----------
+    source : path, "-" or binary file
+        A file, standard input, or an open binary file, which is read to its end.
+    format : {"csv", "tsv", "jsonl", "parquet", "arrow"}, optional
+        Default: what the suffix of the path says, otherwise what the first bytes say.
+
+    Returns
+    -------
+    pyarrow.Table
+        Rows in the order of the file.
+
+    Raises
+    ------
+    InputError
+        In one sentence: what is wrong, where, and what to do.
+
+    Notes
+    -----
+    Delimited text:
+
+    * UTF-8, UTF-16 with byte order mark, otherwise Windows-1252; gzip is unpacked. Comma, semicolon, tab or bar
+      delimit, whichever fits (a tab in TSV). Cells in quotation marks may contain delimiters and line breaks.
+    * The first line holds the column names. If it looks like data, that is an error, and so are two equal names. A
+      column without a name is called "column 3" by its position; without any cell, at the end of the lines, it is
+      left out.
+    * Blank lines are skipped, except in a table of one column, where they are missing cells.
+    * Missing are empty cells and NA, N/A, n/a, #N/A, <NA>, NaN, nan, NaT, NULL, Null, null, None and ?. In quotation
+      marks these are text, unless all other cells of the column are numbers, truth values or times; among those, a
+      mere - or . is missing, too.
+    * A column has the type that fits all its cells: whole numbers, numbers, truth values (true, false), ISO dates,
+      time stamps and times of day, else text. Padded numbers like 00123 stay text. Numbers have decimal commas if
+      commas do not delimit and a column of the file is written like 1,5 or 1.234,5.
+
+    JSON lines: one flat object a line. A column of mixed types becomes text.
+
+    Examples
+    --------
+    >>> import io
+    >>> read_table(io.BytesIO(b"name;weight\nAnn;61,5\nBob;?\n")).to_pydict()
+    {'name': ['Ann', 'Bob'], 'weight': [61.5, None]}
+    """
+    if format is None and not _is_stream(source) and Path(str(source)).suffix:
+        format = _format_of(source)
+    _check_format(format)
+    where = _name(source, "standard input")
+    data = _unpack(_read(source, where), where)
+    found = next((name for magic, name in _MAGIC.items() if data.startswith(magic)), None)
+    format = format or found
+    if found not in (None, format):
+        raise InputError(f"{where} holds {found} data, not {format}; rename it or say format={found!r}.")
+    if format in (None, *_TEXT_FORMATS):
+        data = to_utf8(data, where)
+        format = format or ("jsonl" if data[:4096].lstrip().startswith((b"{", b"[")) else "csv")
+    return _READERS[format](data, where)
+
+
+def write_table(table: pa.Table, target: Place, format: str | None = None) -> None:
+    r"""Write a whole table; a file is complete or, after an error or an interruption, as it was before.
+
+    Parameters
+    ----------
+    table : pyarrow.Table
+        What to write.
+    target : path, "-" or binary file
+        A file, standard output, or an open binary file.
+    format : {"csv", "tsv", "jsonl", "parquet", "arrow"}, optional
+        Default: what the suffix of the path says, otherwise CSV.
+
+    Raises
+    ------
+    InputError
+        If the table does not fit the format or the file cannot be written, for instance because the disk is full.
+    BrokenPipeError
+        If the reader of standard output went away.
+
+    Notes
+    -----
+    CSV and TSV are UTF-8. A text cell or a column name that begins with = + - @ or a tab or line break gets an
+    apostrophe in front, so that no spreadsheet takes it for a formula; numbers stay as they are. Text stands in
+    quotation marks, a missing cell is empty. In JSON lines, times are text and numbers that are not finite are null.
+
+    Examples
+    --------
+    >>> import io, pyarrow as pa
+    >>> file = io.BytesIO()
+    >>> write_table(pa.table({"name": ["Ann", "=1+1"], "score": [-0.5, 2.0]}), file)
+    >>> print(file.getvalue().decode(), end="")
+    "name","score"
+    "Ann",-0.5
+    "'=1+1",2
+    """
+    if format is None and not _is_stream(target):
+        format = _format_of(target)
+    write = _WRITERS[_check_format(format) or "csv"]
+    where = _name(target, "standard output")
+    _check_columns(table)
+    try:
+        with _opened(target) as sink:
+            write(table, sink)
+            sink.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise InputError(f"{where} cannot be written: {error.strerror or error}.") from error
+    except pa.ArrowException as error:
+        raise InputError(f"{where} cannot be written ({one_line(error)}); try another format.") from error
+
+
+def output_format(target: str | PathLike[str]) -> str:
+    """The format in which :func:`write_table` would write to a path or "-"; an error if the suffix says none.
+
+    Examples
+    --------
+    >>> output_format("scores.csv.gz"), output_format("-")
+    ('csv', 'csv')
+    """
+    return "csv" if _is_stream(target) else _format_of(target)
+
+
+def _format_of(path: Place) -> str:
+    """The format that the suffix says."""
+    suffixes = [suffix.lower() for suffix in Path(str(path)).suffixes]
+    packed = suffixes[-1:] == [_PACKED_SUFFIX]
+    format = SUFFIXES.get("".join(suffixes[-2:-1] if packed else suffixes[-1:]))
+    if format is None or (packed and format not in _TEXT_FORMATS):
+        raise InputError(
+            f"{path} has no suffix that says its format; use one of {', '.join(SUFFIXES)} (text also with .gz)."
+        )
+    return format
+
+
+def _check_format(format: str | None) -> str | None:
+    if format is not None and format not in _READERS:
+        raise InputError(f"format must be one of {', '.join(_READERS)}, got {format!r}.")
+    return format
+
+
+def _check_columns(table: pa.Table) -> None:
+    """Refuse what no reader could read again."""
+    if not table.num_columns:
+        raise InputError("The table has no columns; there is nothing to write.")
+    name, count = Counter(table.column_names).most_common(1)[0]
+    if count > 1:
+        raise InputError(f"{count} columns are called {name!r}; give each column its own name.")
+
+
+def _is_stream(place: Place) -> bool:
+    return not isinstance(place, str | PathLike) or str(place) == "-"
+
+
+def _name(place: Place, standard: str) -> str:
+    """What a message calls the place."""
+    if isinstance(place, str | PathLike):
+        return standard if _is_stream(place) else str(place)
+    name = getattr(place, "name", None)
+    return name if isinstance(name, str) else "the table"
+
+
+def _read(source: Place, where: str) -> bytes:
+    try:
+        if not isinstance(source, str | PathLike):
+            return source.read()
+        return sys.stdin.buffer.read() if _is_stream(source) else Path(source).read_bytes()
+    except FileNotFoundError as error:
+        raise InputError(f"{where} does not exist; check the name.") from error
+    except IsADirectoryError as error:
+        raise InputError(f"{where} is a directory; name a file.") from error
+    except PermissionError as error:
+        raise InputError(f"{where} may not be read by you; ask its owner for permission.") from error
+    except (OSError, ValueError) as error:
+        raise InputError(f"{where} cannot be read: {getattr(error, 'strerror', None) or error}.") from error
+
+
+def _unpack(data: bytes, where: str) -> bytes:
+    """Gunzip what is gzipped, and refuse what no reader could read."""
+    if data.startswith(_GZIP):
+        try:
+            data = gzip.decompress(data)
+        except (OSError, EOFError, zlib.error) as error:
+            raise InputError(f"{where} cannot be unpacked ({error}); it is truncated or damaged.") from error
+    if data.startswith(_WORKBOOKS):
+        raise InputError(f"{where} is an Excel workbook or a zip archive; save the sheet as CSV.")
+    if not data:
+        raise InputError(f"{where} is empty; give a file with column names and rows.")
+    return data
+
+
+def _read_parquet(data: bytes, where: str) -> pa.Table:
+    with _damage_explained(where, "Parquet"):
+        # Not read_table, which would add columns for directories called like year=2024.
+        return _validated(pyarrow.parquet.ParquetFile(pa.BufferReader(data)).read())
+
+
+def _read_arrow(data: bytes, where: str) -> pa.Table:
+    with _damage_explained(where, "Arrow"):
+        open_ = pyarrow.ipc.open_stream if data.startswith(_ARROW_STREAM) else pyarrow.ipc.open_file
+        return _validated(open_(pa.BufferReader(data)).read_all())
+
+
+def _validated(table: pa.Table) -> pa.Table:
+    """The table, after a look at what pyarrow does not check when reading: offsets beyond the data, broken UTF-8."""
+    table.validate(full=True)
+    _ = table.column_names
+    return table
+
+
+@contextmanager
+def _damage_explained(where: str, format: str) -> Iterator[None]:
+    try:
+        yield
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+        raise InputError(
+            f"{where} cannot be read as {format} ({one_line(error)}); it is truncated, damaged or of another format."
+        ) from error
+
+
+@contextmanager
+def _opened(target: Place) -> Iterator[BinaryIO]:
+    """The open target; for a file a temporary one, which takes its place in the end."""
+    if not isinstance(target, str | PathLike):
+        yield target
+    elif _is_stream(target):
+        sys.stdout.flush()  # what was printed before comes before
+        yield sys.stdout.buffer
+    elif Path(target).exists() and not Path(target).is_file():  # /dev/null, a pipe: not to be replaced by a file
+        with Path(target).open("wb") as file:
+            yield file
+    else:
+        with replacing(Path(target).resolve()) as temporary, temporary.open("wb") as file:
+            if Path(target).suffix.lower() != _PACKED_SUFFIX:
+                yield file
+            else:
+                with gzip.GzipFile(filename="", mode="wb", compresslevel=6, fileobj=file, mtime=0) as gzipped:
+                    yield gzipped  # type: ignore[misc]
+
+
+def _write_arrow(table: pa.Table, sink: BinaryIO) -> None:
+    with pyarrow.ipc.new_file(sink, table.schema) as writer:
+        writer.write_table(table)
+
+
+def _write_parquet(table: pa.Table, sink: BinaryIO) -> None:
+    pyarrow.parquet.write_table(table, sink)
+
+
+_READERS: dict[str, Callable[[bytes, str], pa.Table]] = {
+    "csv": read_delimited,
+    "tsv": partial(read_delimited, delimiter=b"\t"),
+    "jsonl": read_json_lines,
+    "parquet": _read_parquet,
+    "arrow": _read_arrow,
+}
+_WRITERS: dict[str, Callable[[pa.Table, BinaryIO], None]] = {
+    "csv": partial(write_delimited, delimiter=","),
+    "tsv": partial(write_delimited, delimiter="\t"),
+    "jsonl": write_json_lines,
+    "parquet": _write_parquet,
+    "arrow": _write_arrow,
+}
