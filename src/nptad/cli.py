@@ -327,7 +327,7 @@ def main() -> None:
             warnings.showwarning = _show_note
             if "--quiet" in sys.argv:
                 warnings.simplefilter("ignore")
-            app(sys.argv[1:], exit_on_error=False)
+            app(sys.argv[1:], exit_on_error=False, result_action="return_value")
         sys.stdout.flush()
     except CycloptsError:
         sys.exit(_USAGE_ERROR)  # cyclopts has said what is wrong

@@ -1,0 +1,74 @@
+"""What README and docs/ tell people to type works as written."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import nptad.cli
+
+ROOT = Path(__file__).parents[1]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+NOT_HERE = ("nptad serve", "nptad demo", "nptad bench", "nptad data")  # tested on their own
+
+
+def documented_commands():
+    lines = [line.strip() for page in PAGES for line in page.read_text(encoding="utf-8").splitlines()]
+    commands = [line for line in lines if line.startswith("nptad ") and not line.startswith(NOT_HERE)]
+    return sorted(dict.fromkeys(commands), key=lambda command: not command.startswith("nptad fit"))  # models first
+
+
+def sample(n_rows, seed):
+    random = np.random.default_rng(seed)
+    size = random.normal(size=n_rows)
+    colour, weight = np.where(size > 0, "red", "blue"), 3 * size + random.normal(size=n_rows)
+    return pd.DataFrame({"id": np.arange(n_rows), "size": size, "weight": weight, "colour": colour})
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("docs")
+    sample(120, 0).to_csv(folder / "orders.csv", index=False)
+    sample(120, 1).to_parquet(folder / "last_year.parquet")
+    sample(30, 2).to_csv(folder / "today.csv", index=False)
+    sample(30, 2).to_csv(folder / "new.csv", index=False)
+    sample(120, 0).drop(columns="id").to_csv(folder / "table.csv", index=False)
+    return folder
+
+
+def test_there_are_commands_to_test():
+    assert len(documented_commands()) >= 5
+
+
+@pytest.mark.parametrize("command", documented_commands())
+def test_a_documented_command_runs(command, folder, monkeypatch, capsys):
+    arguments = shlex.split(command)[1:]
+    quick = ["--time-limit", "0.2", "--quiet"] if arguments[0] in ("detect", "fit") else ["--quiet"]
+    if "new.csv" in arguments:
+        quick += ["--ignore", "id"]
+    monkeypatch.chdir(folder)
+    monkeypatch.setattr(sys, "argv", ["nptad", *arguments, *quick])
+    nptad.cli.main()
+    assert capsys.readouterr().err == ""
+
+
+def test_the_python_of_the_quick_start_runs(tmp_path, monkeypatch):
+    text = (ROOT / "docs" / "quick-start.md").read_text(encoding="utf-8")
+    (code,) = re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
+    monkeypatch.chdir(tmp_path)
+    names = {"normal": sample(400, 0).drop(columns="id"), "new": sample(20, 1).drop(columns="id")}
+    exec(code.replace("NPTAD(random_state=0)", "NPTAD(2, n_steps=5, random_state=0)"), names)
+    assert len(names["found"].score) == 20
+    assert (tmp_path / "model" / "config.json").exists()
+
+
+def test_links_between_pages_lead_somewhere():
+    for page in PAGES:
+        for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text(encoding="utf-8")):
+            assert (page.parent / target).exists(), f"{page.name} links to {target}"
