@@ -15,88 +15,42 @@ import csv
 import dataclasses
 import fcntl
 import os
-import time
 import warnings
 from pathlib import Path
 
 import numpy as np
 import torch
-from sklearn.metrics import roc_auc_score
 
-from nptad.ensemble import fit_ensemble
+from nptad.bench.datasets import load
+from nptad.bench.npt import run_single_members
+from nptad.bench.presets import paper_table, preset_settings
+from nptad.bench.protocol import metrics, split_table
+from nptad.bench.run import shape_of
 from nptad.errors import TableWarning
 from nptad.files import replacing
-from nptad.rng import spawn_seeds
-from nptad.score import score_rows
-from nptad.settings import Settings, default_settings
-from nptad.table import encode, learn_schema
+from nptad.settings import Settings
 
 ROOT = Path(__file__).parents[1]
 SHARED = ROOT.parent / "shared"
 DATA = Path(os.environ.get("NPTAD_DATA", SHARED / "data"))
 RESULTS = ROOT / "results" / "accuracy.csv"
-# How the authors' code aggregates (design.md, section 3). Where it takes z-scores of each mask over the test set, we
-# scale masks by training rows instead.
-MAX_AGGREGATION = {"arrhythmia", "cardio", "glass", "ionosphere", "optdigits", "wine"}
-SCALED_MASKS = {"arrhythmia", "glass", "optdigits", "vertebral"}
 CONFIGURATION = ["dataset", "preset", "row_attention", "embedding_dim", "attention_dropout", "scale_masks", "steps"]
 FIELDS = [*CONFIGURATION, "split", "f1", "auroc", "train_seconds", "score_seconds"]
 
 
-def paper_settings(dataset: str) -> Settings:
-    """The paper's hyper-parameters of a data set (its table 5)."""
-    with (SHARED / "paper" / "hyperparameters.csv").open() as file:
-        row = next(row for row in csv.DictReader(file) if row["dataset"] == dataset)
-    return Settings(
-        n_steps=int(row["epochs"]),
-        batch_size=None if row["batch_size"] == "-1" else int(row["batch_size"]),
-        learning_rate=float(row["lr"]),
-        mask_rate=float(row["p_mask"]),
-        embedding_dim=int(row["e"]),
-        mask_sizes=(1, 4) if dataset == "lympho" else tuple(range(1, int(row["r"]) + 1)),
-        aggregation="max" if dataset in MAX_AGGREGATION else "mean",
-        scale_masks=dataset in SCALED_MASKS,
-    )
-
-
-def library_settings(dataset: str) -> Settings:
-    """What the library would choose for the training half of a data set."""
-    table, y, _ = load(dataset)
-    return default_settings(int((y == 0).sum()) // 2, table.shape[1])
-
-
-def load(dataset: str) -> tuple[np.ndarray, np.ndarray, list[int]]:
-    """Rows, labels (1 = anomaly) and the positions of category columns."""
-    with np.load(DATA / f"{dataset}.npz", allow_pickle=False) as file:
-        return file["X"].astype(np.float64), file["y"], file["categorical"].tolist()
-
-
 def run_split(dataset: str, split: int, settings: Settings) -> dict[str, object]:
     """Train and score one random split."""
-    table, y, categorical = load(dataset)
-    normal = np.random.default_rng(split).permutation(np.flatnonzero(y == 0))
-    half = len(normal) // 2
-    train_rows, test_rows = normal[:half], np.concatenate([normal[half:], np.flatnonzero(y == 1)])
-
+    parts = split_table(load(dataset, DATA), split)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", TableWarning)
-        schema = learn_schema(table[train_rows], categorical or None)
-    x_train, x_test = encode(schema, table[train_rows]), encode(schema, table[test_rows])
-    started = time.perf_counter()
-    ensemble, _ = fit_ensemble(x_train, schema.layout, settings, spawn_seeds(split, 3), device=torch.device("cpu"))
-    trained = time.perf_counter()
-    # The paper's score: test rows that equal a training row are new rows all the same.
-    scores = score_rows(ensemble.members[0], torch.from_numpy(x_test), ensemble.masks, settings.aggregation)
-    scored = time.perf_counter()
-
-    truth = y[test_rows] == 1
-    flagged = np.argsort(-scores, kind="stable")[: truth.sum()]
+        (scored,) = run_single_members([parts], [split], settings)
+    measured = metrics(parts.truth, scored.scores)
     return {
         "split": split,
-        "f1": round(100 * float(truth[flagged].mean()), 2),
-        "auroc": round(100 * float(roc_auc_score(truth, scores)), 2),
-        "train_seconds": round(trained - started, 1),
-        "score_seconds": round(scored - trained, 1),
+        "f1": round(measured["f1"], 2),
+        "auroc": round(measured["auroc"], 2),
+        "train_seconds": round(scored.clock.seconds["fit"], 1),
+        "score_seconds": round(scored.clock.seconds["score"], 1),
     }
 
 
@@ -122,8 +76,7 @@ def add_result(row: dict[str, object]) -> None:
 
 def table() -> str:
     """Mean and standard deviation over splits, the paper's figure beside them, as Markdown."""
-    with (SHARED / "paper" / "f1.csv").open() as file:
-        paper = {row["dataset"]: row for row in csv.DictReader(file)}
+    paper = paper_table("f1")
     rows = read_results()
     lines = [
         "# Accuracy on the benchmark sets",
@@ -170,7 +123,8 @@ def main() -> None:
         "scale_masks": arguments.scale_masks,
     }
     for dataset in arguments.datasets:
-        preset = paper_settings(dataset) if arguments.preset == "paper" else library_settings(dataset)
+        shape = shape_of(dataset)
+        preset = preset_settings(arguments.preset, dataset, shape.n_train, shape.n_features)
         settings = dataclasses.replace(preset, **{k: v for k, v in asked.items() if v is not None})
         configuration = {
             "dataset": dataset,

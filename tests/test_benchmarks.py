@@ -22,23 +22,6 @@ def test_wine_anomalies_are_found_with_the_papers_recipe():
     assert result["auroc"] > 85
 
 
-@pytest.mark.skipif(not accuracy.SHARED.exists(), reason="needs the paper's tables in ../shared/paper")
-def test_paper_settings_are_the_papers():
-    wine, lympho, thyroid = (accuracy.paper_settings(name) for name in ("wine", "lympho", "thyroid"))
-    assert (wine.n_steps, wine.learning_rate, wine.embedding_dim, wine.mask_sizes) == (1000, 0.001, 8, (1,))
-    assert (wine.aggregation, thyroid.aggregation, thyroid.mask_rate) == ("max", "mean", 0.1)
-    assert lympho.mask_sizes == (1, 4)
-    for settings in (wine, lympho, thyroid):
-        fixed = (
-            settings.n_layers,
-            settings.n_heads,
-            settings.dropout,
-            settings.attention_dropout,
-            settings.row_attention,
-        )
-        assert fixed == (4, 4, 0.1, 0.1, "full")
-
-
 def test_scoring_is_many_times_faster_than_literal():
     """On a table of breastw's shape; the margin to what benchmarks/speed.py prints is wide for busy machines."""
     random = torch.Generator().manual_seed(0)
