@@ -1,0 +1,126 @@
+"""The listed rows of a report: which they are, why they are listed, and what the model compared them with."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import narwhals.stable.v2 as nw
+import numpy as np
+
+from nptad.calibrate import Detection
+from nptad.detector import NPTAD
+from nptad.explain import Explanation, RowExplanation
+from nptad.rawtable import read_columns
+from nptad.report.text import rounded, shorten_value
+from nptad.table import Schema, decode_cell, encode, match, readable
+
+SHOWN_WITHOUT_ANOMALIES = 10
+"""Rows listed if none is flagged: those with the highest scores."""
+
+SHOWN_REASONS = 10
+"""Cells listed for a row, those with the largest contributions; the others are summed up."""
+
+NEIGHBOURS = 5
+"""Training rows listed for an anomaly, those with the largest weights."""
+
+NEIGHBOUR_CELLS = 3
+"""Their cells that are listed: in the columns of the first reasons."""
+
+_BLOCK_ROWS = 2**16
+
+
+class Rows:
+    """A table of any kind, of which some rows are taken."""
+
+    def __init__(self, table: Any) -> None:
+        try:
+            self._frame = nw.from_native(table, eager_only=True)
+        except TypeError:
+            self._frame = table if isinstance(table, np.ndarray) else np.asarray(table)
+
+    def __len__(self) -> int:
+        return len(self._frame)
+
+    def take(self, places: slice | np.ndarray) -> Any:
+        """Some rows, as a table of the same kind."""
+        part = self._frame[places, :]
+        return part.to_native() if isinstance(part, nw.DataFrame) else part
+
+    def count_missing(self, schema: Schema) -> list[int]:
+        """Missing cells of each column, a block of rows at a time, so that memory does not grow with the table."""
+        counts = np.zeros(len(schema.columns), dtype=int)
+        for start in range(0, len(self), _BLOCK_ROWS):
+            cells = match(schema, read_columns(self.take(slice(start, start + _BLOCK_ROWS)), start))
+            counts += [_count_missing(cells[column.name]) for column in schema.columns]
+        return counts.tolist()
+
+
+def choose(detection: Detection, max_rows: int) -> np.ndarray:
+    """The rows to list, highest score first: of the flagged ones, or of all if none is flagged."""
+    order = np.argsort(-detection.score, kind="stable")
+    if detection.anomaly.any():
+        return order[detection.anomaly[order]][:max_rows]
+    return order[: min(max_rows, SHOWN_WITHOUT_ANOMALIES)]
+
+
+def describe(detector: NPTAD, listed: Any, explanation: Explanation) -> list[dict[str, Any]]:
+    """What is said about each listed row: its suspicious cells and the training rows that the model leaned on."""
+    schema, ensemble = detector.schema_, detector.ensemble_
+    known = ensemble.witnesses(encode(schema, listed)).training_row >= 0
+    column_of = {column.name: (j, column) for j, column in enumerate(schema.used)}
+    place_of = {int(row): place for place, row in enumerate(ensemble.context_source)}
+
+    def neighbours(why: RowExplanation) -> list[dict[str, Any]]:
+        columns = [column_of[reason.column] for reason in why.reasons[:NEIGHBOUR_CELLS]]
+        found = []
+        for training in why.leaned_on[:NEIGHBOURS]:
+            encoded = ensemble.context[place_of[training.row]]
+            cells = [shorten_value(readable(column, decode_cell(column, float(encoded[j])))) for j, column in columns]
+            found.append({"row": training.row, "weight": rounded(training.weight), "cells": cells})
+        return found
+
+    return [
+        {
+            "in_training": bool(in_training),
+            **_reasons(why),
+            "leaned_on": neighbours(why),
+            "training_share": rounded(why.training_share),
+        }
+        for in_training, why in zip(known, explanation, strict=True)
+    ]
+
+
+def heat_map(schema: Schema, explanation: Explanation) -> dict[str, Any]:
+    """Share of each cell in the score of its row; the columns with the largest shares come first."""
+    place = {column.name: j for j, column in enumerate(schema.used)}
+    shares = np.zeros((len(explanation), len(place)))
+    for i, why in enumerate(explanation):
+        shares[i, [place[reason.column] for reason in why.reasons]] = [reason.contribution for reason in why.reasons]
+    totals = shares.sum(axis=1, keepdims=True)
+    shares /= np.where(totals > 0, totals, 1.0)
+    order = np.argsort(-shares.sum(axis=0), kind="stable")
+    names = [shorten_value(str(column.name)) for column in schema.used]
+    return {"columns": [names[j] for j in order], "shares": shares[:, order].round(4).tolist()}
+
+
+def _reasons(why: RowExplanation) -> dict[str, Any]:
+    total = sum(reason.contribution for reason in why.reasons) or 1.0
+    rest = why.reasons[SHOWN_REASONS:]
+    return {
+        "reasons": [
+            {
+                "column": shorten_value(str(reason.column)),
+                "seen": shorten_value(reason.seen),
+                "expected": shorten_value(reason.expected),
+                "contribution": rounded(reason.contribution),
+                "share": round(reason.contribution / total, 4),
+                "probability": None if reason.probability is None else rounded(reason.probability),
+            }
+            for reason in why.reasons[:SHOWN_REASONS]
+        ],
+        "others": {"n": len(rest), "share": round(sum(reason.contribution for reason in rest) / total, 4)},
+    }
+
+
+def _count_missing(cells: np.ndarray) -> int:
+    return int(np.isnan(cells).sum()) if cells.dtype.kind == "f" else sum(cell is None for cell in cells)

@@ -1,0 +1,238 @@
+"""What a report says, as plain values: the same dict feeds the HTML file, the JSON output and the web page."""
+
+from __future__ import annotations
+
+import math
+import platform
+import re
+from dataclasses import replace
+from datetime import UTC, datetime
+from importlib.metadata import version
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator
+
+from nptad.calibrate import Detection
+from nptad.detector import NPTAD
+from nptad.errors import InputError
+from nptad.report.metrics import judge
+from nptad.report.rows import Rows, choose, describe, heat_map
+from nptad.report.statement import state
+from nptad.report.text import rounded, shorten, shorten_value
+from nptad.table import Column, readable
+
+BINS = 50
+"""Bars of the score histogram."""
+
+TRAINING_POINTS = 150
+"""Points kept of the training curve."""
+
+_CATEGORIES = 5
+"""Categories listed for a column."""
+
+_LONG_TAIL = 20.0
+"""A highest score this many times the median asks for a logarithmic axis."""
+
+_LONGEST_CODE = 2000
+_PACKAGES = ("nptad", "torch", "numpy", "scikit-learn", "narwhals", "pyarrow")
+
+
+def summarise(
+    detector: NPTAD,
+    table: Any,
+    detection: Detection,
+    *,
+    labels: Any = None,
+    source: str = "data.csv",
+    max_rows: int = 200,
+    seed: int | None = None,
+    command: str | None = None,
+) -> dict[str, Any]:
+    """Sum up what was found in a table and why.
+
+    Explains the most anomalous flagged rows. If none is flagged, it explains the ten most anomalous rows and says that
+    none was selected. The size of the result depends on ``max_rows`` and the columns, not on the rows of the table.
+
+    Parameters
+    ----------
+    detector : NPTAD
+        The fitted detector.
+    table : DataFrame, pyarrow.Table or 2-D array
+        The rows that were judged.
+    detection : Detection
+        What ``detector.detect(table)`` gave.
+    labels : array of 0 and 1, optional
+        1 for the rows that are known to be anomalies.
+    source : str
+        What to call the table, such as its file name.
+    max_rows : int
+        Rows to list at most.
+    seed : int, optional
+        The seed of the whole run; by default the detector's ``random_state`` if that is a whole number.
+    command : str, optional
+        The command that does it again.
+
+    Returns
+    -------
+    dict
+        Plain values, ready for ``json.dumps``; what is missing or not finite is None. Texts are cut to 60 characters,
+        with their length stated.
+
+        * ``created``: time in UTC; ``source``; ``seed``; ``command``; ``code``: the same in Python;
+          ``versions``: of Python, the platform and the packages that matter
+        * ``table``: ``n_rows``, ``n_columns``, ``n_missing`` cells
+        * ``result``: ``statement``, ``meaning`` and ``notes`` for people; ``rule``, ``rate``, ``n_flagged``,
+          ``n_listed``, ``p_threshold``, ``score_threshold`` (the lowest flagged score), ``smallest_p`` (that can occur)
+        * ``scores``: ``highest``, ``median``, ``log`` (a logarithmic axis), ``edges`` of the bins and how many rows
+          each has: ``counts``, ``flagged`` (of these), ``training`` (honest scores of the training rows)
+        * ``anomalies``: for each listed row ``row`` (counted from 0), ``score``, ``p_value``, ``flagged``, ``label``,
+          ``in_training``, ``reasons`` (``column``, ``seen``, ``expected``, ``contribution``, ``share`` of the score,
+          ``probability`` of a seen category), ``others`` (``n`` other cells and their ``share``), ``leaned_on``
+          (training ``row``, ``weight``, ``cells`` in the columns of the first three reasons), ``training_share``
+        * ``heat_map``: ``columns``, strongest first, and ``shares`` of the score for each listed row
+        * ``labels``: None or what :func:`nptad.report.metrics.judge` says
+        * ``training``: ``n_rows``, ``n_calibration``, ``n_context`` (kept for scoring), ``n_members``, ``n_steps``,
+          ``seconds``, ``curve`` ([step, mean, lowest, highest loss] of up to 150 stretches)
+        * ``schema``: for each column ``name``, ``kind``, ``holds``, ``mean``, ``spread``, ``n_categories``,
+          ``categories`` (the first five), ``open`` to new ones, ``missing_training`` and ``missing`` cells
+        * ``settings``: all hyper-parameters
+
+    Examples
+    --------
+    >>> x = np.random.default_rng(0).normal(size=(60, 1))
+    >>> detector = NPTAD(n_members=2, n_steps=60, random_state=0).fit(np.hstack([x, 2 * x, -x]))
+    >>> table = [[1.0, 2.0, -1.0], [1.0, -8.0, 5.0]]
+    >>> summary = summarise(detector, table, detector.detect(table))
+    >>> summary["result"]["statement"], [anomaly["row"] for anomaly in summary["anomalies"]]
+    ('1 of 2 rows looks anomalous at a false discovery rate of 5 %', [1])
+    """
+    rows = Rows(table)
+    n_rows, schema, ensemble = len(detection.score), detector.schema_, detector.ensemble_
+    if not isinstance(max_rows, Integral) or max_rows < 1:
+        raise InputError(f"max_rows must be a whole number of at least 1, got {max_rows!r}.")
+    if len(rows) != n_rows:
+        raise InputError(f"The table has {len(rows):,} rows, the detection {n_rows:,}; detect and report the same.")
+    judged = None if labels is None else judge(labels, detection)
+    truth = None if labels is None else np.asarray(labels).reshape(-1)
+
+    chosen = choose(detection, int(max_rows))
+    listed = rows.take(chosen)
+    explanation = detector.explain(listed)
+    anomalies = [
+        {
+            "row": int(row),
+            "score": float(detection.score[row]),
+            "p_value": float(detection.p_value[row]),
+            "flagged": bool(detection.anomaly[row]),
+            "label": None if truth is None else int(truth[row]),
+            **said,
+        }
+        for row, said in zip(chosen, describe(detector, listed, explanation), strict=True)
+    ]
+    n_known = sum(anomaly["in_training"] for anomaly in anomalies)
+    n_calibration = len(detector.calibration_.rows)
+    missing = rows.count_missing(schema)
+    random_state = detector.random_state
+    if seed is None and isinstance(random_state, Integral):
+        seed = int(random_state)
+    return _plain(
+        {
+            "created": datetime.now(UTC).isoformat(timespec="seconds"),
+            "source": shorten(source),
+            "seed": seed,
+            "command": None if command is None else shorten(command, _LONGEST_CODE),
+            "code": _code(detector, detection),
+            "versions": {name: version(name) for name in _PACKAGES}
+            | {"Python": platform.python_version(), "platform": platform.platform()},
+            "table": {"n_rows": n_rows, "n_columns": len(schema.columns), "n_missing": sum(missing)},
+            "result": state(detection, len(chosen), n_known, n_calibration, ensemble.n_members),
+            "scores": _scores(detection, detector.calibration_.scores),
+            "anomalies": anomalies,
+            "heat_map": heat_map(schema, explanation),
+            "labels": judged,
+            "training": _training(detector),
+            "schema": [_column(column, count) for column, count in zip(schema.columns, missing, strict=True)],
+            "settings": {"n_members": ensemble.n_members, **detector.settings_.to_dict()},
+        }
+    )
+
+
+def _scores(detection: Detection, training: np.ndarray) -> dict[str, Any]:
+    scores = detection.score
+    both = np.concatenate([scores, training])
+    median, highest = float(np.median(scores)), float(both.max())
+    log = median > 0 and highest > _LONG_TAIL * median
+    lowest = float(both[both > 0].min() if log else both.min())
+    if lowest == highest:
+        lowest, highest = lowest - 0.5, highest + 0.5
+    edges = np.geomspace(lowest, highest, BINS + 1) if log else np.linspace(lowest, highest, BINS + 1)
+    edges[0], edges[-1] = lowest, highest
+
+    def counts(values: np.ndarray) -> list[int]:
+        return np.histogram(values.clip(lowest, highest), edges)[0].tolist()
+
+    return {
+        "highest": float(scores.max()),
+        "median": median,
+        "log": log,
+        "edges": [rounded(edge) for edge in edges],
+        "counts": counts(scores),
+        "flagged": counts(scores[detection.anomaly]),
+        "training": counts(training),
+    }
+
+
+def _training(detector: NPTAD) -> dict[str, Any]:
+    history, curve = detector.history_, []
+    for part in np.array_split(np.arange(len(history)), min(TRAINING_POINTS, len(history))):
+        losses = [history[step]["loss"] for step in part]
+        mean = math.fsum(losses) / len(losses)
+        curve.append([history[part[-1]]["step"], *(rounded(loss) for loss in (mean, min(losses), max(losses)))])
+    return {
+        "n_rows": detector.schema_.n_rows,
+        "n_calibration": len(detector.calibration_.rows),
+        "n_context": len(detector.ensemble_.context),
+        "n_members": detector.ensemble_.n_members,
+        "n_steps": len(history),
+        "seconds": rounded(history[-1]["seconds"]),
+        "curve": curve,
+    }
+
+
+def _column(column: Column, missing: int) -> dict[str, Any]:
+    numeric = column.kind == "numeric"
+    spread = replace(column, holds="duration") if column.holds == "time" else column
+    coarse = column.holds in ("time", "duration") and column.scale > 60
+    return {
+        "name": shorten(str(column.name)),
+        "kind": column.kind,
+        "holds": column.holds,
+        "mean": readable(column, round(column.mean) if coarse else column.mean) if numeric else None,
+        "spread": readable(spread, round(column.scale) if coarse else column.scale) if numeric else None,
+        "n_categories": len(column.categories) + len(column.pooled),
+        "categories": [shorten_value(category) for category in column.categories[:_CATEGORIES]],
+        "open": column.open,
+        "missing_training": column.missing,
+        "missing": missing,
+    }
+
+
+def _code(detector: NPTAD, detection: Detection) -> str:
+    made = re.sub(r"\n\s*", " ", BaseEstimator.__repr__(detector, _LONGEST_CODE))
+    return (
+        f"from nptad import NPTAD\n\ndetector = {shorten(made, _LONGEST_CODE)}\n"
+        f"detector.fit(training_table)\nfound = detector.detect(table, {detection.rule}={detection.rate:g})"
+    )
+
+
+def _plain(value: Any) -> Any:
+    """Only what JSON has: no tuples, no NumPy scalars, None for what is not finite."""
+    if isinstance(value, dict):
+        return {str(key): _plain(part) for key, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(part) for part in value]
+    if isinstance(value, np.generic):
+        value = value.item()
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -1,0 +1,213 @@
+"""Small figures as inline SVG that fills the width it is given, with text of constant size and colours from the page.
+
+Horizontal positions are percentages and vertical ones pixels, so that nothing but the data is stretched. Lines, which
+SVG cannot position in percentages, live in a nested picture of their own. No function here is given texts of a table.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from nptad.report.text import figure, number
+
+Point = tuple[float, float]
+
+_HEIGHT, _TOP, _BOTTOM = 248, 14, 36
+_PLOT = _HEIGHT - _TOP - _BOTTOM
+_BASE = _TOP + _PLOT
+_WIDTH = 1000
+"""Width of a nested picture in its own units."""
+
+
+def bar(share: float) -> str:
+    """A horizontal bar, ``share`` of the width long.
+
+    Examples
+    --------
+    >>> bar(0.25).partition("><")[2]
+    'rect width="25" height="1"/></svg>'
+    """
+    length = number(100 * min(max(share, 0.0), 1.0), 3)
+    return (
+        '<svg class="bar" viewBox="0 0 100 1" preserveAspectRatio="none" aria-hidden="true">'
+        f'<rect width="{length}" height="1"/></svg>'
+    )
+
+
+def histogram(scores: dict[str, Any], threshold: float | None, flagged: Sequence[float]) -> str:
+    """Bars of all rows and the flagged among them, the outline of the training rows, and the lowest flagged score.
+
+    Parameters
+    ----------
+    scores : dict
+        ``scores`` of a summary.
+    threshold : float, optional
+        The lowest flagged score.
+    flagged : sequence of float
+        Scores to mark one by one below the axis.
+    """
+    edges, counts, log = scores["edges"], scores["counts"], scores["log"]
+    scaled = _scaled(scores["training"], sum(counts))
+    highest = max([*counts, *scaled, 1])
+    ticks = [tick for tick in linear_ticks(0, highest) if tick == int(tick)]
+    place = _axis(edges[0], edges[-1], log)
+    parts = [_grid(ticks, highest)]
+    step = 100 / len(counts)
+    for i, (count, marked) in enumerate(zip(counts, scores["flagged"], strict=True)):
+        for kind, part, below in (("rows", count - marked, marked), ("hits", marked, 0)):
+            if part:
+                height = max(2.0, part / highest * _PLOT)
+                base = _BASE - (max(2.0, below / highest * _PLOT) if below else 0)
+                parts.append(
+                    f'<rect class="{kind}" x="{i * step:.2f}%" width="{step:.2f}%" y="{base - height:.1f}" '
+                    f'height="{height:.1f}"/>'
+                )
+    outline = [(edge, value) for i, value in enumerate(scaled) for edge in (i * step, (i + 1) * step)]
+    parts.append(_line([(x / 100, y / highest) for x, y in outline], "outline"))
+    parts.append(_baseline())
+    parts += [
+        f'<line class="rug" x1="{place(score):.2f}%" x2="{place(score):.2f}%" y1="{_BASE + 2}" y2="{_BASE + 9}"/>'
+        for score in flagged
+    ]
+    x_ticks = log_ticks(edges[0], edges[-1]) if log else linear_ticks(edges[0], edges[-1])
+    parts += [_x_label(place(tick), _tick(tick), _BASE + 26) for tick in x_ticks]
+    if threshold is not None:
+        x = place(threshold)
+        side, shift = ("end", -6) if x > 60 else ("start", 6)
+        parts.append(
+            f'<line class="limit" x1="{x:.2f}%" x2="{x:.2f}%" y1="0" y2="{_BASE}"/>'
+            f'<text class="limit" x="{x:.2f}%" dx="{shift}" y="{_TOP + 8}" text-anchor="{side}">'
+            f"flagged from {figure(threshold)}</text>"
+        )
+    return _plot(ticks, highest, parts)
+
+
+def curve(points: Sequence[Sequence[float]], reference: Sequence[Point]) -> str:
+    """A curve of shares against shares, with a thin line to compare it with."""
+    ticks = [0.0, 0.25, 0.5, 0.75, 1.0]
+    area = [(points[0][0], 0.0), *((x, y) for x, y in points), (points[-1][0], 0.0)]
+    parts = [_grid(ticks, 1.0), _line(area, "under"), _line(reference, "outline")]
+    parts += [_line([(x, y) for x, y in points], "line"), _baseline()]
+    parts += [_x_label(100 * tick, _tick(tick), _BASE + 20) for tick in ticks]
+    return _plot(ticks, 1.0, parts)
+
+
+def training_curve(points: Sequence[Sequence[float]]) -> str:
+    """Mean loss against the step, in the band of the losses of the steps around it.
+
+    Parameters
+    ----------
+    points : sequence
+        ``curve`` of a summary's ``training``: step, mean, lowest and highest loss.
+    """
+    first, last = points[0][0], points[-1][0]
+    highest = max(point[3] for point in points) or 1.0
+    ticks = linear_ticks(0, highest)
+    place = _axis(first, last, log=False)
+    mean, lower, upper = ([(place(point[0]) / 100, point[k] / highest) for point in points] for k in (1, 2, 3))
+    parts = [_grid(ticks, highest), _line([*upper, *reversed(lower)], "under"), _line(mean, "line"), _baseline()]
+    parts += [_x_label(place(tick), _tick(tick), _BASE + 20) for tick in linear_ticks(first, last)]
+    return _plot(ticks, highest, parts)
+
+
+def linear_ticks(low: float, high: float, most: int = 6) -> list[float]:
+    """Round numbers between two others.
+
+    Examples
+    --------
+    >>> linear_ticks(0, 47), linear_ticks(0.12, 0.31)
+    ([0, 10, 20, 30, 40], [0.15, 0.2, 0.25, 0.3])
+    """
+    rough = (high - low) / (most - 1) or 1.0
+    size = 10.0 ** math.floor(math.log10(rough))
+    step = next(factor * size for factor in (1, 2, 2.5, 5, 10) if factor * size >= rough * (1 - 1e-9))
+    first = math.ceil(low / step - 1e-9)
+    values = [round(i * step, 12) for i in range(first, math.floor(high / step + 1e-9) + 1)]
+    return [int(value) if value == int(value) else value for value in values]
+
+
+def log_ticks(low: float, high: float, most: int = 6) -> list[float]:
+    """Powers of ten between two numbers, with 2 and 5 times them if these are few.
+
+    Examples
+    --------
+    >>> log_ticks(0.3, 30), log_ticks(0.05, 2e9)
+    ([0.5, 1, 2, 5, 10, 20], [0.1, 10, 1000, 100000, 10000000, 1000000000])
+    """
+    decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    factors = (1, 2, 5) if math.log10(high / low) < 2.5 else (1,)
+    values = [factor * 10.0**decade for decade in decades for factor in factors]
+    inside = [value for value in values if low * (1 - 1e-9) <= value <= high * (1 + 1e-9)]
+    inside = inside[:: math.ceil(len(inside) / most) or 1]
+    return [int(value) if value >= 1 else value for value in inside]
+
+
+def _axis(low: float, high: float, log: bool) -> Callable[[float], float]:
+    """From a value to a position in percent, at the edge for what lies beyond."""
+    change = math.log10 if log else float
+    start, end = change(low), change(high)
+
+    def place(value: float) -> float:
+        inside = min(max(value, low), high)
+        return 100 * (change(inside) - start) / ((end - start) or 1.0)
+
+    return place
+
+
+def _scaled(counts: Sequence[int], total: int) -> list[float]:
+    """Counts of the training rows as if there were as many as analysed rows."""
+    return [count * total / (sum(counts) or 1) for count in counts]
+
+
+def _y(share: float) -> float:
+    return _BASE - share * _PLOT
+
+
+def _grid(ticks: Sequence[float], highest: float) -> str:
+    return "".join(
+        f'<line class="grid" x1="0" x2="100%" y1="{_y(tick / highest):.1f}" y2="{_y(tick / highest):.1f}"/>'
+        for tick in ticks
+    )
+
+
+def _baseline() -> str:
+    return f'<line class="base" x1="0" x2="100%" y1="{_BASE}" y2="{_BASE}"/>'
+
+
+def _line(points: Sequence[Point], kind: str) -> str:
+    """A line through points given as shares of the plot's width and height, in a picture that may be stretched."""
+    path = " ".join(f"{x * _WIDTH:.5g},{(1 - y) * _PLOT:.5g}" for x, y in points)
+    return (
+        f'<svg class="stretch" y="{_TOP}" width="100%" height="{_PLOT}" viewBox="0 0 {_WIDTH} {_PLOT}" '
+        f'preserveAspectRatio="none"><polyline class="{kind}" vector-effect="non-scaling-stroke" points="{path}"/>'
+        "</svg>"
+    )
+
+
+def _x_label(place: float, text: str, y: int) -> str:
+    anchor = "start" if place < 2 else "end" if place > 98 else "middle"
+    return f'<text x="{place:.2f}%" y="{y}" text-anchor="{anchor}">{text}</text>'
+
+
+def _tick(value: float) -> str:
+    """A tick label, short enough for a phone: 0.5, 2,000, 50k, 3M, 1e9."""
+    size = abs(value)
+    if 1e4 <= size < 1e9:
+        return f"{value / 1e6:g}M" if size >= 1e6 else f"{value / 1e3:g}k"
+    if 1e3 <= size < 1e4:
+        return f"{value:,}"
+    return f"{value:g}".replace("e+", "e").replace("e0", "e").replace("e-0", "e-")
+
+
+def _plot(ticks: Sequence[float], highest: float, parts: Sequence[str]) -> str:
+    """The labels of the vertical axis, of fixed width, beside the picture that takes the rest."""
+    labels = "".join(
+        f'<text x="100%" dx="-8" y="{_y(tick / highest) + 4:.1f}" text-anchor="end">{_tick(tick)}</text>'
+        for tick in ticks
+    )
+    return (
+        f'<svg class="axis" height="{_HEIGHT}" aria-hidden="true">{labels}</svg>'
+        f'<svg class="area" height="{_HEIGHT}" aria-hidden="true">{"".join(parts)}</svg>'
+    )

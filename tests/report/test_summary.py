@@ -1,0 +1,205 @@
+"""The summary dict: plain, bounded, and right."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import warnings
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+import pytest
+from sklearn.metrics import average_precision_score, f1_score, roc_auc_score
+
+from nptad import NPTAD, InputError, TableWarning
+from nptad.calibrate import Detection
+from nptad.report import summarise
+from nptad.report.metrics import CURVE_POINTS, judge
+from nptad.report.rows import SHOWN_REASONS
+from nptad.report.summary import TRAINING_POINTS
+
+
+def _detection(scores: np.ndarray, flagged: np.ndarray) -> Detection:
+    return Detection(scores, np.full(len(scores), 0.5), flagged, 0.5, "fdr", 0.05, "pandas")
+
+
+def test_json_round_trip(summary: dict, quiet_summary: dict) -> None:
+    for one in (summary, quiet_summary):
+        text = json.dumps(one, allow_nan=False, ensure_ascii=False)
+        text.encode()  # no lone surrogates
+        assert json.loads(text) == one
+
+
+def test_same_input_same_summary(case: tuple, summary: dict) -> None:
+    detector, new, found, truth = case
+    again = summarise(detector, new, found, labels=truth, source=summary["source"], command=summary["command"])
+    assert again | {"created": summary["created"]} == summary
+
+
+@pytest.mark.parametrize("kind", ["polars", "pyarrow", "array"])
+def test_any_table(case: tuple, summary: dict, kind: str) -> None:
+    detector, new, found, truth = case
+    clean = new.map(lambda cell: cell.replace("\ud800", "?") if isinstance(cell, str) else cell)
+    table = {
+        "polars": lambda: pl.from_pandas(clean),
+        "pyarrow": lambda: pa.Table.from_pandas(clean),
+        "array": lambda: new.to_numpy(),
+    }[kind]()
+    again = summarise(detector, table, found, labels=truth, source=summary["source"], command=summary["command"])
+    assert again["anomalies"] == summary["anomalies"]
+    assert again["schema"] == summary["schema"]
+
+
+def test_listed_rows_are_those_flagged_and_explained(case: tuple, summary: dict) -> None:
+    detector, new, found, _ = case
+    rows = [anomaly["row"] for anomaly in summary["anomalies"]]
+    assert sorted(rows) == np.flatnonzero(found.anomaly).tolist()
+    scores = [anomaly["score"] for anomaly in summary["anomalies"]]
+    assert scores == sorted(scores, reverse=True) == found.score[rows].tolist()
+    why = detector.explain(new.iloc[rows[:1]])[0]
+    first = summary["anomalies"][0]
+    assert [reason["contribution"] for reason in first["reasons"]] == pytest.approx(
+        [reason.contribution for reason in why.reasons], rel=1e-4
+    )
+    assert [training["row"] for training in first["leaned_on"]] == [training.row for training in why.leaned_on[:5]]
+
+
+def test_shares_add_up(summary: dict) -> None:
+    for anomaly, shares in zip(summary["anomalies"], summary["heat_map"]["shares"], strict=True):
+        assert sum(shares) == pytest.approx(1, abs=1e-3)
+        named = dict(zip(summary["heat_map"]["columns"], shares, strict=True))
+        assert all(named[reason["column"]] == pytest.approx(reason["share"], abs=2e-4) for reason in anomaly["reasons"])
+        assert sum(r["share"] for r in anomaly["reasons"]) + anomaly["others"]["share"] == pytest.approx(1, abs=1e-3)
+
+
+def test_neighbours_hold_training_cells(case: tuple, summary: dict) -> None:
+    detector, *_ = case
+    names = [reason["column"] for reason in summary["anomalies"][0]["reasons"][:3]]
+    neighbour = summary["anomalies"][0]["leaned_on"][0]
+    assert len(neighbour["cells"]) == len(names) == 3
+    assert "b" in names  # what was planted
+    place = int(np.flatnonzero(detector.ensemble_.context_source == neighbour["row"])[0])
+    column = detector.schema_.used[1]
+    assert column.name == "b"
+    expected = detector.ensemble_.context[place, 1] * column.scale + column.mean
+    assert neighbour["cells"][names.index("b")] == pytest.approx(expected, rel=1e-4)
+
+
+def test_histogram_counts_every_row(case: tuple, summary: dict) -> None:
+    detector, _, found, _ = case
+    scores = summary["scores"]
+    assert sum(scores["counts"]) == len(found.score)
+    assert sum(scores["flagged"]) == found.anomaly.sum()
+    assert sum(scores["training"]) == len(detector.training_scores_)
+    assert len(scores["edges"]) == len(scores["counts"]) + 1
+
+
+def test_missing_cells_are_counted(case: tuple, summary: dict, monkeypatch: pytest.MonkeyPatch) -> None:
+    detector, new, found, _ = case
+    by_name = {column["name"]: column for column in summary["schema"]}
+    assert by_name["c"]["missing"] == new["c"].isna().sum() == summary["table"]["n_missing"]
+    assert by_name["c"]["missing_training"] == 15
+    assert by_name["when"]["mean"].startswith("2025-")
+    monkeypatch.setattr("nptad.report.rows._BLOCK_ROWS", 7)
+    assert summarise(detector, new, found)["schema"] == summary["schema"]
+
+
+def test_no_anomalies(quiet_summary: dict) -> None:
+    result = quiet_summary["result"]
+    assert (result["n_flagged"], result["n_listed"], result["score_threshold"]) == (0, 10, None)
+    assert result["statement"] == "None of 100 rows looks anomalous at a false discovery rate of 2 %"
+    assert result["meaning"].startswith("No row was selected.")
+    assert not any(anomaly["flagged"] for anomaly in quiet_summary["anomalies"])
+    assert all(anomaly["in_training"] for anomaly in quiet_summary["anomalies"])
+    assert "The listed rows are part of the training table" in " ".join(result["notes"])
+    assert quiet_summary["labels"] is None
+
+
+def test_rules_in_words(case: tuple) -> None:
+    detector, new, _, _ = case
+    found = detector.detect(new, false_alarm_rate=0.1)
+    result = summarise(detector, new, found, max_rows=3)["result"]
+    assert result["statement"].endswith("rows look anomalous at a false alarm rate of 10 %")
+    assert result["n_listed"] == 3
+    assert "The 3 most anomalous of the" in result["notes"][0]
+
+
+def test_seed_and_code(case: tuple, summary: dict) -> None:
+    assert summary["seed"] == 3
+    assert "detector = NPTAD(embedding_dim=8, max_masked=1, n_members=2, n_steps=30, random_state=3)" in summary["code"]
+    assert "detect(table, fdr=0.2)" in summary["code"]
+    detector, new, found, _ = case
+    assert summarise(detector, new, found, seed=8)["seed"] == 8
+
+
+def test_long_runs_and_wide_tables_stay_small() -> None:
+    table = np.random.default_rng(0).normal(size=(30, 14))
+    detector = NPTAD(n_members=1, n_steps=2, embedding_dim=4, max_masked=1, random_state=0).fit(table)
+    entry = detector.history_[0]
+    detector.history_ = [entry | {"step": step, "loss": 1 / step} for step in range(1, 1001)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", TableWarning)
+        summary = summarise(detector, table + 0.5, detector.detect(table + 0.5))
+    curve = summary["training"]["curve"]
+    assert len(curve) == TRAINING_POINTS
+    assert curve[-1][0] == 1000
+    assert all(low <= mean <= high for _, mean, low, high in curve)
+    assert all(len(a["reasons"]) == SHOWN_REASONS and a["others"]["n"] == 4 for a in summary["anomalies"])
+    assert any("single member" in note for note in summary["result"]["notes"])
+
+
+def test_labels(case: tuple, summary: dict) -> None:
+    _, _, found, truth = case
+    judged = summary["labels"]
+    assert judged["auroc"] == pytest.approx(roc_auc_score(truth, found.score))
+    assert judged["average_precision"] == pytest.approx(average_precision_score(truth, found.score))
+    assert judged["f1"] == pytest.approx(f1_score(truth, found.anomaly))
+    assert judged["roc"][0] == [0, 0]
+    assert judged["roc"][-1] == [1, 1]
+    assert [anomaly["label"] for anomaly in summary["anomalies"]] == [truth[a["row"]] for a in summary["anomalies"]]
+
+
+def test_curves_are_thinned_and_keep_their_area() -> None:
+    random = np.random.default_rng(0)
+    truth = random.random(20_000) < 0.1
+    scores = random.normal(size=20_000) + 1.5 * truth
+    judged = judge(truth, _detection(scores, scores > 2))
+    for name in ("roc", "precision_recall"):
+        assert len(judged[name]) <= CURVE_POINTS
+    x, y = np.array(judged["roc"]).T
+    assert np.trapezoid(y, x) == pytest.approx(judged["auroc"], abs=0.002)
+
+
+def test_a_tie_never_helps() -> None:
+    judged = judge([1, 0, 1, 0], _detection(np.ones(4), np.zeros(4, dtype=bool)))
+    assert judged["f1_at_k"] == 0
+    assert judged["precision"] is None
+
+
+@pytest.mark.parametrize("value", [0, 1])
+def test_labels_all_the_same(value: int) -> None:
+    judged = judge(np.full(5, value), _detection(np.arange(5.0), np.arange(5) > 3))
+    assert judged["auroc"] is None
+    assert judged["roc"] == []
+    json.dumps(judged, allow_nan=False)
+
+
+def test_misuse_is_explained(case: tuple) -> None:
+    detector, new, found, _ = case
+    with pytest.raises(InputError, match="one for each row"):
+        summarise(detector, new, found, labels=[0, 1])
+    with pytest.raises(InputError, match=r"0 \(normal\) or 1"):
+        summarise(detector, new, found, labels=np.full(60, 2))
+    with pytest.raises(InputError, match="detect and report the same"):
+        summarise(detector, new.iloc[:5], found)
+    with pytest.raises(InputError, match="max_rows"):
+        summarise(detector, new, found, max_rows=0)
+
+
+def test_scores_of_all_kinds(case: tuple) -> None:
+    detector, new, found, _ = case
+    for scores in (np.ones(60), np.zeros(60), np.geomspace(1e-3, 1e12, 60), np.r_[0, np.geomspace(1, 1e6, 59)]):
+        summary = summarise(detector, new, dataclasses.replace(found, score=scores), max_rows=1)
+        assert sum(summary["scores"]["counts"]) == 60
+        json.dumps(summary, allow_nan=False)
