@@ -216,7 +216,7 @@ def test_fit_predict_is_fit_then_predict(table, n_members):
 
 
 def test_scoring_without_fit_is_an_error(table):
-    for method in ("score_samples", "decision_function", "predict", "explain"):
+    for method in ("score_samples", "decision_function", "predict", "detect", "explain"):
         with pytest.raises(NotFittedError):
             getattr(NPTAD(), method)(table)
 
@@ -379,7 +379,7 @@ def test_a_single_member_leaves_a_training_row_out_of_its_context(fitted_alone, 
     ensemble = fitted_alone.ensemble_
     witnesses = ensemble.witnesses(x)
     np.testing.assert_array_equal(witnesses.own, np.arange(len(x)))
-    as_new = ensemble.scores(x, nptad.ensemble.Witnesses(witnesses.weights, np.full(len(x), -1)))
+    as_new = ensemble.scores(x, dataclasses.replace(witnesses, own=np.full(len(x), -1)))
     assert (-fitted_alone.score_samples(table) != as_new).all()
 
 
@@ -387,57 +387,6 @@ def test_a_small_context_still_recognises_training_rows(table):
     detector = tiny(n_members=1, settings=Settings(context_size=10)).fit(table)
     own = detector.ensemble_.witnesses(encode(detector.schema_, table)).own
     np.testing.assert_array_equal(np.sort(own[own >= 0]), np.arange(10))
-
-
-# Explanations
-
-
-@pytest.mark.parametrize("which", ["training rows", "new rows"])
-@pytest.mark.parametrize("parameters", [{}, {"n_members": 1}, {"settings": Settings(scale_masks=True)}])
-def test_contributions_add_up_to_the_score(mixed, which, parameters):
-    rows = mixed if which == "training rows" else mixed_table(20, seed=1)
-    detector = tiny(max_masked=2, **parameters).fit(mixed)
-    totals = [sum(reason.contribution for reason in reasons) for reasons in detector.explain(rows)]
-    np.testing.assert_allclose(totals, -detector.score_samples(rows), rtol=1e-4)
-
-
-def test_a_corrupted_cell_is_the_first_reason(fitted_mixed):
-    rows = mixed_table(5, seed=1)
-    rows.loc[2, "c"] = 30.0
-    first, *others = fitted_mixed.explain(rows)[2]
-    assert first.column == "c"
-    assert first.seen == pytest.approx(30.0, rel=1e-5)
-    assert abs(first.expected) < 10
-    assert first.probability is None
-    assert sorted(r.contribution for r in others)[::-1] == [r.contribution for r in others]
-
-
-def test_missing_cells_contribute_nothing(fitted_mixed):
-    rows = mixed_table(4, seed=1).astype({"flag": object})
-    rows.loc[1, ["a", "colour"]] = None
-    for reason in fitted_mixed.explain(rows)[1]:
-        if reason.column in ("a", "colour"):
-            assert reason.contribution == 0
-            assert reason.seen is None
-            assert reason.probability is None
-            assert reason.expected is not None
-
-
-def test_categories_come_with_probabilities(fitted_mixed):
-    for reasons in fitted_mixed.explain(mixed_table(6, seed=1)):
-        by_column = {reason.column: reason for reason in reasons}
-        assert by_column["colour"].expected in ("red", "green", "blue")
-        assert 0 < by_column["colour"].probability < 1
-        assert isinstance(by_column["flag"].seen, bool)
-
-
-def test_an_unseen_category_is_the_first_reason(fitted_mixed):
-    rows = mixed_table(5, seed=1)
-    before = fitted_mixed.score_samples(rows)
-    rows.loc[0, "colour"] = "octarine"
-    first = fitted_mixed.explain(rows)[0][0]
-    assert (first.column, first.seen, first.probability) == ("colour", "octarine", 0.0)
-    assert fitted_mixed.score_samples(rows)[0] < before[0]
 
 
 # Bad input
@@ -493,7 +442,7 @@ def test_a_failed_fit_leaves_the_detector_as_it_was(table, new_rows, monkeypatch
     def stop(*arguments, **keywords):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(nptad.ensemble.Ensemble, "scores", stop)
+    monkeypatch.setattr(nptad.ensemble.Ensemble, "member_scores", stop)
     with pytest.raises(KeyboardInterrupt):
         detector.fit(related_numbers(30, 6))
     monkeypatch.undo()
@@ -723,16 +672,6 @@ def test_embedding_dim_reaches_the_rule_for_wide_tables():
     for embedding_dim, row_attention in ((8, "full"), (16, "low_rank")):
         detector = NPTAD(1, n_steps=1, embedding_dim=embedding_dim, random_state=0).fit(rows)
         assert detector.settings_.row_attention == row_attention
-
-
-def test_explain_shows_cells_as_they_stand_in_the_table(fitted_mixed, mixed):
-    strange = mixed.iloc[:1].copy()
-    text = next(c for c in mixed.columns if mixed[c].dtype == object or str(mixed[c].dtype) in ("str", "string"))
-    number = next(c for c in mixed.columns if mixed[c].dtype == float)
-    strange[text], strange[number] = "never seen", 1e12
-    seen = {reason.column: reason.seen for reason in fitted_mixed.explain(strange)[0]}
-    assert seen[text] == "never seen"
-    assert seen[number] == 1e12
 
 
 def test_a_model_that_diverged_in_its_last_step_is_an_error(table):

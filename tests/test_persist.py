@@ -110,6 +110,7 @@ class Bomb:
 # What is saved comes back
 
 
+@pytest.mark.filterwarnings("ignore:The only member")
 @pytest.mark.parametrize("n_members", [1, 2])
 @pytest.mark.parametrize(
     "options",
@@ -124,6 +125,10 @@ def test_scores_after_loading_are_equal_bit_for_bit(n_members, options, tmp_path
     for rows in (table, mixed_table(20, seed=1), table[3:4]):
         assert loaded.score_samples(rows).tobytes() == detector.score_samples(rows).tobytes()
         assert np.array_equal(loaded.predict(rows), detector.predict(rows))
+        assert (
+            loaded.detect(rows, false_alarm_rate=0.2).p_value.tobytes()
+            == detector.detect(rows, false_alarm_rate=0.2).p_value.tobytes()
+        )
     assert loaded.explain(table[:3]) == detector.explain(table[:3])
 
 
@@ -134,6 +139,8 @@ def test_everything_learnt_comes_back(detector, saved_once):
         assert getattr(loaded, name) == getattr(detector, name)
     assert loaded.feature_names_in_.tolist() == detector.feature_names_in_.tolist()
     assert loaded.training_scores_.tobytes() == detector.training_scores_.tobytes()
+    for name in ("rows", "by_member", "scores"):
+        assert getattr(loaded.calibration_, name).tobytes() == getattr(detector.calibration_, name).tobytes()
 
 
 def test_a_loaded_model_saves_to_the_same_files(saved_once, tmp_path):
@@ -282,6 +289,11 @@ def test_a_config_that_is_none_of_ours_is_refused(saved, text):
 def test_a_newer_format_asks_for_a_newer_nptad(saved):
     reseal(saved, format=persist.FORMAT + 1)
     assert_refused(saved, f"has format {persist.FORMAT + 1}, .*install a newer nptad")
+
+
+def test_an_older_format_asks_for_another_fit(saved):
+    reseal(saved, format=persist.FORMAT - 1)
+    assert_refused(saved, f"has format {persist.FORMAT - 1}, .*fit the detector again")
 
 
 def test_files_of_two_models_do_not_mix(saved, tmp_path):

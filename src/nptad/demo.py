@@ -50,7 +50,7 @@ def run_demo(seed: int = 0) -> None:
     table.add_column("third cultivar?", justify="center")
     table.add_column("because of")
     shown = order[:SHOWN_ROWS]
-    for i, reasons in zip(shown, detector.explain(test.iloc[shown]), strict=True):
-        because = ", ".join(f"{r.column} {r.seen:.4g} (not {r.expected:.4g})" for r in reasons[:SHOWN_CELLS])
+    for i, why in zip(shown, detector.explain(test.iloc[shown]), strict=True):
+        because = ", ".join(f"{r.column} {r.seen:.4g} (not {r.expected:.4g})" for r in why.reasons[:SHOWN_CELLS])
         table.add_row(str(test.index[i]), f"{scores[i]:.2f}", "yes" if truth[i] else "no", because)
     console.print(table)

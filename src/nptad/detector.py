@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from numbers import Real
 from os import PathLike
 from pathlib import Path
@@ -15,10 +15,12 @@ import torch
 from sklearn.base import BaseEstimator, OutlierMixin
 from sklearn.utils.validation import check_is_fitted
 
-from nptad.ensemble import Ensemble, fit_ensemble
+from nptad.calibrate import Calibration, Detection, make_rule, report_limits, threshold
+from nptad.ensemble import Ensemble, Witnesses, fit_ensemble
 from nptad.errors import InputError, TableWarning, TrainingError
-from nptad.explain import CellReason, explain_rows
+from nptad.explain import Explanation, explain_rows
 from nptad.progress import progress_bar
+from nptad.rawtable import backend_of
 from nptad.rng import spawn_seeds
 from nptad.settings import Settings, default_members, default_settings
 from nptad.table import Schema, encode, learn_schema
@@ -28,7 +30,7 @@ AUTO_QUANTILE = 0.99
 """``contamination="auto"`` flags what exceeds this quantile of the training rows' own scores."""
 
 _AUTO_ROWS = 2000
-"""Training rows scored for that quantile; a random subset when there are more."""
+"""Training rows scored for that quantile and for p-values; a random subset when there are more."""
 
 _ENCODE_ROWS = 2**16
 """Rows encoded at a time while scoring, so that memory does not grow with the table."""
@@ -64,7 +66,8 @@ class NPTAD(OutlierMixin, BaseEstimator):
         Largest number of cells hidden at once when scoring (r in the paper).
     contamination : "auto" or float, default "auto"
         Where :meth:`predict` draws the line. "auto": the training rows are normal; flag what exceeds the 99th
-        percentile of their own honest scores. A number in (0, 0.5]: flag that share of the training rows.
+        percentile of their own honest scores (of fewer than 99 rows, nearly the highest score; :meth:`detect` says
+        what so few rows can tell). A number in (0, 0.5]: flag that share of the training rows.
     categorical_features : sequence of column names or positions, optional
         Number columns that are categories. By default those with at most two different values.
     time_limit : float, optional
@@ -93,6 +96,8 @@ class NPTAD(OutlierMixin, BaseEstimator):
     training_scores_ : ndarray
         :meth:`score_samples` of the training rows that set the threshold: all of them, in order, or for
         ``contamination="auto"`` a random 2,000 of more.
+    calibration_ : Calibration
+        The same scores, and which member gave them, for the p-values of :meth:`detect`.
     n_features_in_ : int
         Columns of the training table.
     feature_names_in_ : ndarray
@@ -114,6 +119,7 @@ class NPTAD(OutlierMixin, BaseEstimator):
     history_: History
     offset_: float
     training_scores_: np.ndarray
+    calibration_: Calibration
     n_features_in_: int
     feature_names_in_: np.ndarray
 
@@ -194,16 +200,18 @@ class NPTAD(OutlierMixin, BaseEstimator):
         if contamination == "auto" and len(x) > _AUTO_ROWS:
             chosen = np.sort(np.random.default_rng(seeds[0]).choice(len(x), _AUTO_ROWS, replace=False))
         share = 1 - AUTO_QUANTILE if contamination == "auto" else float(contamination)
-        training_scores = -self._anomaly_scores(ensemble, x[chosen], "Calibrating")
-        if not np.isfinite(training_scores).all():
+        witnesses, by_member = self._judge(ensemble, x[chosen], "Calibrating")
+        by_member_left_out = np.where(ensemble.left_out[:, chosen].T | (n_members == 1), by_member, np.nan)
+        calibration = Calibration(chosen, by_member_left_out, witnesses.mean(by_member))
+        if not np.isfinite(calibration.scores).all():
             raise TrainingError("The trained model gives infinite scores; use a smaller learning_rate.")
 
         _report_empty(_count_empty(x))
 
         # Only now, so that a fit that fails or is interrupted leaves the detector as it was.
         self.schema_, self.settings_, self.ensemble_, self.history_ = schema, settings, ensemble, history
-        self.training_scores_ = training_scores
-        self.offset_ = float(np.quantile(training_scores, share))
+        self.calibration_, self.training_scores_ = calibration, -calibration.scores
+        self.offset_ = threshold(self.training_scores_, share)
         self.n_features_in_ = len(schema.columns)
         if schema.named:
             self.feature_names_in_ = np.array([c.name for c in schema.columns], dtype=object)
@@ -220,12 +228,9 @@ class NPTAD(OutlierMixin, BaseEstimator):
         stands in the table several times gets the average over its copies, each judged by those that left out that one.
         """
         check_is_fitted(self)
-        scores, empty = np.empty(0), 0
-        for block in _row_blocks(X):
-            x = encode(self.schema_, block, first_row=len(scores))
-            empty += _count_empty(x)
-            scores = np.concatenate([scores, -self._anomaly_scores(self.ensemble_, x, "Scoring")])
-        _report_empty(empty)
+        scores = np.empty(0)
+        for witnesses, by_member in self._judge_blocks(X):
+            scores = np.concatenate([scores, -witnesses.mean(by_member)])
         return scores
 
     def decision_function(self, X: Any) -> np.ndarray:
@@ -243,8 +248,64 @@ class NPTAD(OutlierMixin, BaseEstimator):
             return np.where(self.training_scores_ - self.offset_ < 0, -1, 1)
         return self.predict(X)
 
-    def explain(self, X: Any) -> list[list[CellReason]]:
-        """For each row its cells, the most suspicious first: seen value, expected value, share in the mean loss."""
+    def detect(self, X: Any, *, fdr: float | None = None, false_alarm_rate: float | None = None) -> Detection:
+        """Flag anomalies at a rate of errors that holds, with a p-value for each row.
+
+        Parameters
+        ----------
+        X : DataFrame, pyarrow.Table or 2-D array
+            The rows to judge, as a rule new ones. Training rows are recognised and ranked among the training rows: of
+            them, ``false_alarm_rate`` flags that share, and a false discovery rate cannot be held.
+        fdr : float, optional
+            Share of normal rows among the flagged ones, on average (Benjamini-Hochberg); 0.05 if nothing is given.
+        false_alarm_rate : float, optional
+            Instead: the share of the normal rows that is flagged.
+
+        Returns
+        -------
+        Detection
+            Arrays ``score``, ``p_value`` and ``anomaly``; ``frame()`` makes a frame of them.
+
+        Raises
+        ------
+        InputError
+            If there are too few training rows for the rate. What they are too few for besides, a warning says.
+
+        Notes
+        -----
+        A p-value is the share of training rows, each judged by members that left it out, that score at least as high
+        under the same member. Rates hold if the training rows are normal and new normal rows are like them, and hold
+        approximately: see :mod:`nptad.calibrate`.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> x = np.random.default_rng(0).normal(size=(60, 1))
+        >>> detector = NPTAD(n_members=2, n_steps=60, random_state=0).fit(np.hstack([x, 2 * x, -x]))
+        >>> found = detector.detect([[1.0, 2.0, -1.0], [1.0, -8.0, 5.0]])
+        >>> found.anomaly.tolist(), round(float(found.p_value[1]), 3)
+        ([False, True], 0.016)
+        """
+        check_is_fitted(self)
+        rule = make_rule(fdr, false_alarm_rate)
+        rule.require_rows(len(self.calibration_.rows))
+        parts = []
+        for witnesses, by_member in self._judge_blocks(X):
+            scores = witnesses.mean(by_member)
+            p = self.calibration_.p_values(by_member, scores, witnesses.training_row)
+            parts.append((scores, p, witnesses.training_row))
+        scores, p, training_row = (np.concatenate(part) for part in zip(*parts, strict=True))
+        anomaly, highest = rule.flag(p)
+        report_limits(rule, anomaly, training_row, len(self.calibration_.rows), self.ensemble_.n_members)
+        return Detection(scores, p, anomaly, highest, rule.name, float(rule.rate), backend_of(X))
+
+    def explain(self, X: Any) -> Explanation:
+        """Say why rows have their scores: a sequence with one :class:`~nptad.explain.RowExplanation` for each row.
+
+        Each has its cells, the largest contribution to the score first, with the seen and the expected value, and the
+        training rows that the model leaned on. ``frame()``, ``plot(row)`` and ``html()`` show it. Takes a few times as
+        long as scoring: meant for the rows that were found, not for a whole table.
+        """
         check_is_fitted(self)
         return explain_rows(self.ensemble_, self.schema_, X)
 
@@ -255,10 +316,19 @@ class NPTAD(OutlierMixin, BaseEstimator):
         check_is_fitted(self)
         save(self, directory)
 
-    def _anomaly_scores(self, ensemble: Ensemble, x: np.ndarray, description: str) -> np.ndarray:
+    def _judge(self, ensemble: Ensemble, x: np.ndarray, description: str) -> tuple[Witnesses, np.ndarray]:
+        """Who judges each encoded row, and the scores they give."""
         witnesses = ensemble.witnesses(x)
         with progress_bar(description, int((witnesses.weights > 0).sum()), self.verbose) as advance:
-            return ensemble.scores(x, witnesses, advance)
+            return witnesses, ensemble.member_scores(x, witnesses, advance)
+
+    def _judge_blocks(self, table: Any) -> Iterator[tuple[Witnesses, np.ndarray]]:
+        n_rows, empty = 0, 0
+        for block in _row_blocks(table):
+            x = encode(self.schema_, block, first_row=n_rows)
+            n_rows, empty = n_rows + len(x), empty + _count_empty(x)
+            yield self._judge(self.ensemble_, x, "Scoring")
+        _report_empty(empty, stacklevel=4)
 
     def _resolve_settings(self, n_rows: int, n_features: int) -> Settings:
         settings = self.settings
@@ -306,10 +376,10 @@ def _count_empty(x: np.ndarray) -> int:
     return int(np.isnan(x).all(axis=1).sum())
 
 
-def _report_empty(count: int) -> None:
+def _report_empty(count: int, stacklevel: int = 3) -> None:
     if count:
         text = f"{count} row(s) have no value in any known column and get the score 0."
-        warnings.warn(text, TableWarning, stacklevel=3)
+        warnings.warn(text, TableWarning, stacklevel=stacklevel)
 
 
 def _is_whole(value: Any) -> bool:

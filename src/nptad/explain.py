@@ -1,75 +1,214 @@
-"""Why a row is anomalous, cell by cell."""
+"""Why a row is anomalous: cell by cell, and on which training rows the model leaned."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from html import escape
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 import torch
 
 from nptad.ensemble import Ensemble
-from nptad.rawtable import read_columns
-from nptad.score import cell_contributions, expected_cells
-from nptad.table import Category, Schema, decode_cell, encode, match
+from nptad.errors import NPTADError
+from nptad.rawtable import backend_of, build_frame, read_columns
+from nptad.score import cell_contributions, context_weights, expected_cells
+from nptad.table import Category, Schema, decode_cell, encode, match, readable
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+KEPT_TRAINING_ROWS = 10
+"""Training rows named for each explained row, those with the largest weights."""
+
+_ROWS_AT_ONCE = 256
+"""Rows explained together; what is held for each, a weight for every training row in a context, can be long."""
+
+_SHOWN_CELLS = 10
+"""Cells drawn or listed for a row; the others are summed up."""
+
+_SHOWN_ROWS = 20
+"""Rows that a notebook shows."""
+
+_SHOWN_LETTERS = 30
+"""Letters of a name or a cell in plots and pages."""
 
 
 @dataclass(frozen=True)
 class CellReason:
-    """One cell of a row and its part in the row's mean score."""
+    """One cell of a row and its part in the row's score."""
 
     column: str | int
     seen: Category | None
-    """The value in the table, a time in seconds (since 1970, if it is a date); None if it is missing."""
+    """The value in the table, times as ISO text in UTC; None if it is missing."""
     expected: Category | None
-    """What the model expected from the rest of the row and the training rows."""
+    """What the model expected from the rest of the row and the training rows; None for a rare category (see
+    :data:`nptad.table.MAX_CATEGORIES`)."""
     contribution: float
-    """The cell's share of the row's mean reconstruction loss; the shares add up to it."""
+    """The cell's share of the row's score; the shares add up to it."""
     probability: float | None = None
     """Probability that the model gave to the seen category; None for numbers."""
 
 
-def explain_rows(ensemble: Ensemble, schema: Schema, table: Any) -> list[list[CellReason]]:
-    """The cells of each row, largest contribution first."""
+@dataclass(frozen=True)
+class TrainingRow:
+    """A training row that the model leaned on."""
+
+    row: int
+    """Its position in the training table."""
+    weight: float
+    """Its share of the attention between rows."""
+
+
+@dataclass(frozen=True)
+class RowExplanation:
+    """Why one row has its score."""
+
+    row: int
+    """Position in the explained table."""
+    score: float
+    """Anomaly score, higher = more anomalous: minus ``score_samples``, to rounding."""
+    reasons: tuple[CellReason, ...]
+    """All cells, largest contribution first."""
+    leaned_on: tuple[TrainingRow, ...]
+    """The training rows with the largest weights, largest first: attention between rows averaged over members, heads,
+    layers and masks. Empty if the model has no attention between rows."""
+    training_share: float
+    """Weight of all training rows together; the rest of the attention went to the row itself."""
+
+
+@dataclass(frozen=True)
+class Explanation(Sequence[RowExplanation]):
+    """Explained rows: a sequence of :class:`RowExplanation` that can be shown as a frame, a plot or a page."""
+
+    rows: tuple[RowExplanation, ...]
+    backend: str
+    """Library of the frame that :meth:`frame` makes."""
+
+    @overload
+    def __getitem__(self, index: int) -> RowExplanation: ...
+    @overload
+    def __getitem__(self, index: slice) -> Explanation: ...
+    def __getitem__(self, index: int | slice) -> RowExplanation | Explanation:
+        return Explanation(self.rows[index], self.backend) if isinstance(index, slice) else self.rows[index]
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def frame(self) -> Any:
+        """One line for each cell, as a frame of the kind that was explained.
+
+        Columns: row, column, contribution, seen, expected, probability. Seen and expected values are text, since the
+        columns of a table differ in type; :attr:`RowExplanation.reasons` has the values themselves.
+        """
+        cells = [(row.row, reason) for row in self.rows for reason in row.reasons]
+        columns: dict[str, tuple[type, list[Any]]] = {
+            "row": (int, [row for row, _ in cells]),
+            "column": (str, [_encodable(reason.column) for _, reason in cells]),
+            "contribution": (float, [reason.contribution for _, reason in cells]),
+            "seen": (str, [None if r.seen is None else _encodable(r.seen) for _, r in cells]),
+            "expected": (str, [None if r.expected is None else _encodable(r.expected) for _, r in cells]),
+            "probability": (float, [reason.probability for _, reason in cells]),
+        }
+        return build_frame(self.backend, columns)
+
+    def plot(self, row: int = 0) -> Axes:
+        """Draw the contributions of one row's cells, with seen and expected values; needs matplotlib.
+
+        Parameters
+        ----------
+        row : int
+            Which of the explained rows.
+        """
+        try:
+            from matplotlib import pyplot
+        except ImportError as error:
+            raise NPTADError(
+                "Explanation.plot needs matplotlib; install it with pip install 'nptad[report]'."
+            ) from error
+        shown = self.rows[row]
+        lines = _shown_cells(shown)
+        _, axes = pyplot.subplots(figsize=(8, 1 + 0.4 * len(lines)), layout="constrained")
+        axes.barh(range(len(lines)), [contribution for _, contribution, _ in lines], color="#a9c6e3")
+        # Names and cells may hold dollar signs: they are text, never formulas.
+        axes.set_yticks(range(len(lines)), [name for name, _, _ in lines], parse_math=False)
+        for place, (*_, values) in enumerate(lines):
+            axes.text(0, place, f" {values}", va="center", size="small", parse_math=False, in_layout=False)
+        axes.invert_yaxis()
+        axes.set_xlabel("contribution to the score")
+        axes.set_title(f"Row {shown.row}: score {shown.score:.4g}")
+        axes.spines[["top", "right"]].set_visible(False)
+        return axes
+
+    def html(self) -> str:
+        """A self-contained piece of HTML, without scripts; all names and cells are escaped."""
+        return f'<div style="font-family:sans-serif">{"".join(_row_html(row) for row in self.rows)}</div>'
+
+    def _repr_html_(self) -> str:
+        more = len(self) - _SHOWN_ROWS
+        return self[:_SHOWN_ROWS].html() + (f"<p>... and {more:,} more rows</p>" if more > 0 else "")
+
+
+def explain_rows(ensemble: Ensemble, schema: Schema, table: Any) -> Explanation:
+    """Explain every row of a table."""
     x, cells = encode(schema, table), match(schema, read_columns(table))
+    rows: list[RowExplanation] = []
+    for start in range(0, len(x), _ROWS_AT_ONCE):
+        block = slice(start, start + _ROWS_AT_ONCE)
+        rows += _explain_block(ensemble, schema, x[block], {name: seen[block] for name, seen in cells.items()}, start)
+    return Explanation(tuple(rows), backend_of(table))
+
+
+def _explain_block(
+    ensemble: Ensemble, schema: Schema, x: np.ndarray, cells: dict[str | int, np.ndarray], first_row: int
+) -> list[RowExplanation]:
     witnesses = ensemble.witnesses(x)
+    masks, aggregation = ensemble.masks.to(ensemble.device), ensemble.model.settings.aggregation
     n_rows, n_features = x.shape
-    n_numeric = schema.layout.n_numeric
-    contributions = np.zeros((n_rows, n_features))
-    numeric = np.zeros((n_rows, n_numeric))
-    probabilities: np.ndarray | float = 0.0
-    for k, member in enumerate(ensemble.members):
-        weight = witnesses.weights[:, k, None]
-        rows = torch.from_numpy(x).to(ensemble.device)
-        own = torch.from_numpy(witnesses.own).to(ensemble.device) if (witnesses.own >= 0).any() else None
-        contributions += (
-            weight * cell_contributions(member, rows, ensemble.masks.to(ensemble.device), own).cpu().numpy()
-        )
+    n_numeric, cardinalities = schema.layout.n_numeric, schema.layout.cardinalities
+    contributions, numeric = np.zeros((n_rows, n_features)), np.zeros((n_rows, n_numeric))
+    probabilities = np.zeros((n_rows, len(cardinalities), ensemble.model.out_category.shape[-1]))
+    attention = np.zeros((n_rows, len(ensemble.context)))
+    for k, member, judged, own in ensemble.hearings(witnesses):
+        weight = witnesses.weights[judged, k, None]
+        rows = torch.from_numpy(x[judged]).to(ensemble.device)
+        contributions[judged] += weight * cell_contributions(member, rows, masks, aggregation, own).cpu().numpy()
         expected = expected_cells(member, rows, own)
-        numeric += weight * expected.numeric.double().cpu().numpy()
-        probabilities = probabilities + weight[..., None] * expected.log_probabilities.double().exp().cpu().numpy()
-    assert isinstance(probabilities, np.ndarray)
+        numeric[judged] += weight * expected.numeric.double().cpu().numpy()
+        probabilities[judged] += weight[..., None] * expected.log_probabilities.double().exp().cpu().numpy()
+        if member.cache:
+            leaned = context_weights(member, rows, masks, own).cpu().numpy()
+            attention[np.ix_(judged, ensemble.context_rows[k])] += weight * leaned
 
     explained = []
     for i in range(n_rows):
         reasons = []
         for j, column in enumerate(schema.used):
             if j < n_numeric:
-                expected_code, probability = numeric[i, j], None
+                expected_code, probability = float(numeric[i, j]), None
             else:
                 classes = probabilities[i, j - n_numeric]
                 expected_code, probability = float(classes.argmax()), _seen_probability(x[i, j], classes)
-            reasons.append(
-                CellReason(
-                    column.name,
-                    _plain(cells[column.name][i]),
-                    decode_cell(column, float(expected_code)),
-                    float(contributions[i, j]),
-                    probability,
-                )
+            seen = readable(column, _plain(cells[column.name][i]))
+            expected_value = readable(column, decode_cell(column, expected_code))
+            reasons.append(CellReason(column.name, seen, expected_value, float(contributions[i, j]), probability))
+        reasons.sort(key=lambda reason: -reason.contribution)
+        explained.append(
+            RowExplanation(
+                first_row + i,
+                float(contributions[i].sum()),
+                tuple(reasons),
+                _largest(attention[i], ensemble.context_source),
+                float(attention[i].sum()),
             )
-        explained.append(sorted(reasons, key=lambda reason: -reason.contribution))
+        )
     return explained
+
+
+def _largest(weights: np.ndarray, source: np.ndarray) -> tuple[TrainingRow, ...]:
+    order = np.argsort(-weights, kind="stable")[:KEPT_TRAINING_ROWS]
+    return tuple(TrainingRow(int(source[place]), float(weights[place])) for place in order if weights[place] > 0)
 
 
 def _plain(cell: Category | None) -> Category | None:
@@ -80,3 +219,58 @@ def _seen_probability(code: float, probabilities: np.ndarray) -> float | None:
     if code != code:
         return None
     return float(probabilities[int(code)]) if code >= 0 else 0.0
+
+
+def _encodable(value: Category | int) -> str:
+    """The value as text that UTF-8 can hold, which is not true of every Python string."""
+    return str(value).encode(errors="replace").decode()
+
+
+def _short(value: Category | int | None) -> str:
+    """A name or a cell for people: one line, not too long, numbers rounded."""
+    if value is None:
+        return "(none)"
+    text = f"{value:.6g}" if isinstance(value, float) else _encodable(value)
+    text = "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in text)
+    return text if len(text) <= _SHOWN_LETTERS else text[: _SHOWN_LETTERS - 1] + "…"
+
+
+def _shown_cells(row: RowExplanation) -> list[tuple[str, float, str]]:
+    """Column, contribution and values of the cells to show; the last line sums up what is left."""
+    lines = [
+        (
+            _short(reason.column),
+            reason.contribution,
+            _short(reason.seen)
+            + ("" if reason.probability is None else f" (probability {reason.probability:.1%})")
+            + f", expected {_short(reason.expected)}",
+        )
+        for reason in row.reasons[:_SHOWN_CELLS]
+    ]
+    rest = row.reasons[_SHOWN_CELLS:]
+    if rest:
+        lines.append((f"{len(rest):,} other cells", sum(reason.contribution for reason in rest), ""))
+    return lines
+
+
+def _row_html(row: RowExplanation) -> str:
+    lines = _shown_cells(row)
+    largest = max((contribution for _, contribution, _ in lines), default=0.0) or 1.0
+    cells = "".join(
+        f'<tr><td style="text-align:left">{escape(name)}</td><td>{contribution:.4g}</td>'
+        f'<td style="text-align:left"><div style="background:#a9c6e3;height:.8em;'
+        f'width:{max(contribution, 0) / largest * 8:.2f}em"></div></td>'
+        f'<td style="text-align:left">{escape(values)}</td></tr>'
+        for name, contribution, values in lines
+    )
+    rows = ", ".join(f"{training.row} ({training.weight:.1%})" for training in row.leaned_on)
+    leaned = (
+        f"<p>Leaned on training rows {rows}. All training rows together: {row.training_share:.1%}; the rest of the "
+        "attention between rows went to the row itself.</p>"
+        if rows
+        else ""
+    )
+    return (
+        f'<p><b>Row {row.row}</b>: score {row.score:.4g}</p><table><tr><th style="text-align:left">column</th>'
+        f'<th>contribution</th><th></th><th style="text-align:left">seen and expected</th></tr>{cells}</table>{leaned}'
+    )

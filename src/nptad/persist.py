@@ -1,7 +1,7 @@
 """Save a fitted detector as a directory and load it again; loading never executes anything.
 
 config.json          parameters, settings, schema, threshold, training history, versions, checksums
-model.safetensors    weights, mask bank, folds and row keys
+model.safetensors    weights, mask bank, folds, row keys and scores of training rows
 context.parquet      the encoded training rows that serve as context
 README.md            a short model card
 """
@@ -23,6 +23,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import torch
 
+from nptad.calibrate import Calibration
 from nptad.detector import NPTAD
 from nptad.ensemble import Ensemble
 from nptad.errors import InputError, ModelFileError
@@ -32,7 +33,7 @@ from nptad.rng import MemberRandom
 from nptad.settings import Settings
 from nptad.table import Schema
 
-FORMAT = 1
+FORMAT = 2
 CONFIG, WEIGHTS, CONTEXT, CARD = "config.json", "model.safetensors", "context.parquet", "README.md"
 _MODEL_PREFIX = "model."
 
@@ -91,6 +92,8 @@ def _write(detector: NPTAD, directory: Path) -> None:
         "context_source": ensemble.context_source,
         "mask_scale": ensemble.mask_scale,
         "training_scores": detector.training_scores_,
+        "calibration_rows": detector.calibration_.rows,
+        "calibration_by_member": detector.calibration_.by_member,
     }
     tensors |= {name: torch.from_numpy(np.array(array)) for name, array in arrays.items()}
     write_tensors(directory / WEIGHTS, {**tensors, "masks": ensemble.masks})
@@ -146,7 +149,7 @@ def load(directory: str | Path, device: str = "auto") -> NPTAD:
     Raises
     ------
     ModelFileError
-        If the directory is incomplete, was changed, or comes from a newer version.
+        If the directory is incomplete, was changed, or comes from a version with another format.
     """
     from nptad.detector import _resolve_device
 
@@ -191,6 +194,9 @@ def _restore(
         tensors["mask_scale"].numpy(),
     )
     detector.training_scores_ = tensors["training_scores"].numpy()
+    detector.calibration_ = Calibration(
+        tensors["calibration_rows"].numpy(), tensors["calibration_by_member"].numpy(), -detector.training_scores_
+    )
     detector.offset_ = config["offset"]
     detector.history_ = config["history"]
     detector.n_features_in_ = len(schema.columns)
@@ -203,14 +209,12 @@ def _read_config(directory: Path) -> dict[str, Any]:
     if not directory.is_dir():
         raise ModelFileError(f"{directory} is not a directory; name one that NPTAD.save wrote.")
     config = _parse_config(directory)
-    try:
-        newer = config["format"] > FORMAT
-    except (KeyError, TypeError) as error:
-        raise ModelFileError(f"{directory / CONFIG} is damaged; save the model again.") from error
-    if newer:
-        raise ModelFileError(
-            f"{directory} has format {config['format']}, this nptad reads up to {FORMAT}; install a newer nptad."
-        )
+    found = config.get("format")
+    if not isinstance(found, int):
+        raise ModelFileError(f"{directory / CONFIG} is damaged; save the model again.")
+    if found != FORMAT:
+        advice = "install a newer nptad" if found > FORMAT else "fit the detector again and save it"
+        raise ModelFileError(f"{directory} has format {found}, this nptad reads format {FORMAT}; {advice}.")
     if config.get("checksum") != _config_checksum(config) or set(config["checksums"]) != {WEIGHTS, CONTEXT}:
         raise ModelFileError(f"{directory / CONFIG} was changed since it was saved; save the model again.")
     return config

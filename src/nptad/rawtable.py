@@ -10,6 +10,7 @@ import numbers
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
+from importlib.util import find_spec
 from typing import Any, Literal
 
 import narwhals.stable.v2 as nw
@@ -18,7 +19,8 @@ from narwhals.exceptions import DuplicateError
 
 from nptad.errors import CellTypeError, InputError
 
-Holds = Literal["number", "boolean", "text", "time"]
+Holds = Literal["number", "boolean", "text", "time", "duration"]
+"""What the cells of a column are. Times are seconds since 1970 (UTC), durations and times of day are seconds."""
 
 
 @dataclass(frozen=True)
@@ -99,7 +101,7 @@ def _read_series(series: nw.Series[Any], name: str | int, first_row: int) -> tup
         stamps = series.cast(nw.Datetime("us")) if isinstance(dtype, nw.Date) else series
         return _floats(stamps.dt.timestamp("us")) / 1e6, "time"
     if isinstance(dtype, nw.Duration):
-        return _floats(series.dt.total_microseconds()) / 1e6, "time"
+        return _floats(series.dt.total_microseconds()) / 1e6, "duration"
     values = np.empty(len(series), dtype=object)
     values[:] = series.to_list()
     if isinstance(dtype, nw.Categorical | nw.Enum):
@@ -121,8 +123,9 @@ def _read_values(values: np.ndarray, name: str | int, first_row: int) -> tuple[n
     if values.dtype.kind in "iuf":
         return _finite(values.astype(np.float64), name, first_row), "number"
     if values.dtype.kind in "mM":
-        micros = values.astype("M8[us]" if values.dtype.kind == "M" else "m8[us]")
-        return np.where(np.isnat(micros), np.nan, micros.astype(np.int64) / 1e6), "time"
+        micros = values.astype(f"{values.dtype.kind}8[us]")
+        holds = "time" if values.dtype.kind == "M" else "duration"
+        return np.where(np.isnat(micros), np.nan, micros.astype(np.int64) / 1e6), holds
     cells = np.array(
         [None if _is_missing(v) else _plain(v, name, row) for row, v in enumerate(values, first_row)], dtype=object
     )
@@ -137,7 +140,7 @@ def _read_values(values: np.ndarray, name: str | int, first_row: int) -> tuple[n
         # Without a time zone, timestamp() would count from the time zone of the machine.
         return np.array([np.nan if v is None else v.replace(tzinfo=UTC).timestamp() for v in cells]), "time"
     if all(isinstance(v, timedelta) for v in present):
-        return np.array([np.nan if v is None else v.total_seconds() for v in cells]), "time"
+        return np.array([np.nan if v is None else v.total_seconds() for v in cells]), "duration"
     return texts(cells), "text"
 
 
@@ -171,6 +174,22 @@ def _plain(value: Any, name: str | int, row: int) -> bool | float | str | dateti
         f"Column {name!r}, row {row} holds a {type(value).__name__}: argument must be a string, a real number, "
         "a truth value or a time."
     )
+
+
+def backend_of(table: Any) -> str:
+    """The library a user of this table works with; for an array pandas if it is installed, else pyarrow."""
+    try:
+        return str(nw.from_native(table, eager_only=True).implementation.value)
+    except TypeError:
+        return "pandas" if find_spec("pandas") else "pyarrow"
+
+
+def build_frame(backend: Any, columns: dict[str, tuple[type, list[Any]]]) -> Any:
+    """A frame of a library that :func:`backend_of` named, from columns of one Python type each; None = missing."""
+    types = {int: nw.Int64(), float: nw.Float64(), bool: nw.Boolean(), str: nw.String()}
+    schema = {name: types[kind] for name, (kind, _) in columns.items()}
+    values = {name: cells for name, (_, cells) in columns.items()}
+    return nw.from_dict(values, schema=schema, backend=backend).to_native()
 
 
 def texts(cells: Iterable[Any]) -> np.ndarray:

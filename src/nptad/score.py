@@ -152,14 +152,14 @@ def context_weights(member: Member, x: Tensor, masks: Tensor, own: Tensor | None
         return total
     weight_floats = 4 * member.model.settings.n_heads * n_context
     at_once = max(1, min(MEMORY_BUDGET // (4 * weight_floats), _chunk_rows(member, x.shape[1], own is not None)))
-    for i, counted in enumerate(counted_masks(x, masks)):
-        for hidden in masks[counted].split(at_once):
+    counted = counted_masks(x, masks)
+    for i in torch.nonzero(counted.any(1)).flatten().tolist():
+        for hidden in masks[counted[i]].split(at_once):
             rows = x[i].expand(1, len(hidden), -1)
             left_out = None if own is None else own[i].expand(1, len(hidden))
-            total[i] += (
-                member.model.context_weights(rows, hidden.unsqueeze(0), member.cache, left_out)[0].double().sum(0)
-            )
-        total[i] /= counted.sum().clamp(min=1)
+            weights = member.model.context_weights(rows, hidden.unsqueeze(0), member.cache, left_out)
+            total[i] += weights[0].double().sum(0)
+        total[i] /= counted[i].sum()
     return total
 
 

@@ -239,7 +239,7 @@ def _as_learnt(column: Column, cells: np.ndarray, holds: str) -> np.ndarray:
     if column.holds == holds or column.kind == "ignored":
         return cells
     if empty:
-        nothing = np.nan if column.holds in ("number", "time") else None
+        nothing = None if column.holds in ("text", "boolean") else np.nan
         return np.full(len(cells), nothing)
     if column.holds == "text" and holds in ("number", "boolean"):
         return texts(cells.tolist())
@@ -293,3 +293,27 @@ def decode_cell(column: Column, encoded: float) -> Category | None:
         return round(float(encoded) * column.scale + column.mean, digits)
     code = int(encoded)
     return column.categories[code] if 0 <= code < len(column.categories) else None
+
+
+def readable(column: Column, value: Category | None) -> Category | None:
+    """The value as a person reads it: times as ISO text (UTC), durations as days and a clock, all else as it is.
+
+    Examples
+    --------
+    >>> readable(Column("from", "numeric", "time"), 1.7e9), readable(Column("lasts", "numeric", "duration"), -90061.5)
+    ('2023-11-14T22:13:20', '-1 d 01:01:01.500000')
+    """
+    if value is None or column.holds not in ("time", "duration"):
+        return value
+    micros = round(float(value) * 1e6)
+    seconds, rest = divmod(micros if column.holds == "time" else abs(micros), 10**6)
+    fraction = f".{rest:06d}" if rest else ""
+    if column.holds == "time":
+        # NumPy's calendar knows years beyond 9999, which an anomaly may reach.
+        moment = str(np.datetime64(seconds, "s")) + fraction
+        return moment.removesuffix("T00:00:00")
+    minutes, second = divmod(seconds, 60)
+    hours, minute = divmod(minutes, 60)
+    days, hour = divmod(hours, 24)
+    sign, day = "-" if micros < 0 else "", f"{days} d " if days else ""
+    return f"{sign}{day}{hour:02d}:{minute:02d}:{second:02d}{fraction}"
