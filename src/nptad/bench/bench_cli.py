@@ -5,19 +5,26 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import App, Parameter
+from cyclopts.validators import Number
 from rich.console import Console
 from rich.table import Table as RichTable
 
 from nptad.bench.presets import Preset
+from nptad.bench.store import Record
 from nptad.errors import InputError
+
+if TYPE_CHECKING:
+    from nptad.bench.run import Plan
 
 app = App(name="bench", help="Reproduce the paper: run methods on data sets, draw tables and figures.")
 
 RESULTS = Path("results")
+Positive = Annotated[int, Parameter(validator=Number(gte=1))]
 _SMALL = "wine,lympho,glass,vertebral,wbc,ecoli,ionosphere,breastw,pima"
 
 
@@ -29,8 +36,8 @@ def run(
     seeds: str = "0-19",
     preset: Preset = "paper",
     set_: Annotated[list[str] | None, Parameter(name="--set")] = None,
-    jobs: int = 1,
-    threads: int = 1,
+    jobs: Positive = 1,
+    threads: Positive = 1,
     shard: str = "1/1",
     time_limit: float | None = None,
     memory_limit: float | None = None,
@@ -43,7 +50,7 @@ def run(
     Parameters
     ----------
     methods : str
-        Names, separated by commas; `module:Class` for one of your own.
+        Names, separated by commas, or `all`; `module:Class` for one of your own.
     datasets : str
         Names, separated by commas, or `all`; `separable@0.05` is the separable set with 5 % of contamination.
     seeds : str
@@ -77,7 +84,9 @@ def run(
     tasks = missing_tasks(plan, results / "runs", retry=retry, shard=part)
     console = Console(stderr=True)
     if not tasks:
-        console.print("Everything asked for is done; `nptad bench status` shows it.")
+        console.print(
+            "Every run asked for has a record: `nptad bench status` shows them, `--retry` repeats failed ones."
+        )
         return
     with live_view(tasks, results / "runs", console) as report:
         run_tasks(
@@ -93,52 +102,61 @@ def run(
 
 
 @app.command
-def status(*, results: Path = RESULTS, datasets: str = "all", methods: str = "all") -> None:
+def status(*, results: Path = RESULTS, methods: str = "all", datasets: str = "all", seeds: str = "0-19") -> None:
     """Show what is done, what failed and why, and what is missing.
 
     Parameters
     ----------
     results : Path
         Where results are kept.
-    datasets : str
-        Names, separated by commas.
     methods : str
-        Names, separated by commas.
+        Names, separated by commas, or `all`.
+    datasets : str
+        Names, separated by commas, or `all`.
+    seeds : str
+        Those that are wanted, such as `0-19`.
     """
     from nptad.bench.datasets import DATASETS
     from nptad.bench.methods import METHODS
+    from nptad.bench.progress import describe
+    from nptad.bench.stats import is_current
     from nptad.bench.store import read_records
 
-    records = read_records(results / "runs")
-    names = list(METHODS) if methods == "all" else _names(methods)
-    columns = [(name, preset) for name in names for preset in _presets(name)]
-    table = RichTable(title="seeds done (! = failed or over a limit)")
-    table.add_column("data set")
+    wanted = _seeds(seeds)
+    records = [r for r in read_records(results / "runs") if r["seed"] in wanted and is_current(r)]
+    rows = _datasets(datasets, [*DATASETS, *(r["dataset"] for r in records)])
+    names = _names(methods, [*METHODS, *(r["method"] for r in records)])
+    records = [r for r in records if r["dataset"] in rows and r["method"] in names]
+    present = {(r["method"], r["preset"]) for r in records}
+    columns = [(name, preset) for name in names for preset in ("paper", "default", "") if (name, preset) in present]
+
+    table = RichTable("data set", title=f"finished of {len(wanted)} seeds (! = failed or over a limit)")
     for name, preset in columns:
-        table.add_column(f"{name} {preset}".strip(), justify="right")
-    for dataset in list(DATASETS) if datasets == "all" else _names(datasets):
-        cells = []
-        for name, preset in columns:
-            outcomes = Counter(
-                r["outcome"] for r in records if (r["dataset"], r["method"], r["preset"]) == (dataset, name, preset)
-            )
-            failed = sum(outcomes.values()) - outcomes["done"]
-            cells.append((str(outcomes["done"]) if outcomes["done"] else "-") + (f" !{failed}" if failed else ""))
-        table.add_row(dataset, *cells)
+        table.add_column(f"{name} {preset}".strip(), justify="right", no_wrap=True)
+    for dataset in rows:
+        cells = ([r for r in records if (r["dataset"], r["method"], r["preset"]) == (dataset, *c)] for c in columns)
+        table.add_row(dataset, *(_count(cell, len(wanted)) for cell in cells))
     console = Console()
+    if not console.is_terminal:  # a file has room for all columns
+        console.width = max(80, 20 * (1 + len(columns)))
     console.print(table)
-    for r in records:
-        if r["outcome"] != "done":
-            console.print(
-                f"{r['dataset']} {r['method']} {r['preset']} seed {r['seed']}: {r['outcome']}, {r.get('reason', '')}",
-                markup=False,
-                soft_wrap=True,
-            )
+    if missing := [name for name in names if not any(name == method for method, _ in present)]:
+        console.print(f"Not begun: {', '.join(missing)}.", markup=False, soft_wrap=True)
+    for record in records:
+        if record["outcome"] != "done":
+            console.print(describe(record), markup=False, soft_wrap=True)
+
+
+def _count(records: list[Record], wanted: int) -> str:
+    """Seeds done of those wanted, of several configurations the one with most, and how many have no result."""
+    configs = Counter(r["config_hash"] for r in records if r["outcome"] == "done")
+    done, failed = max(configs.values(), default=0), len(records) - configs.total()
+    return (f"{done}/{wanted}" if done else "-") + (f" !{failed}" if failed else "")
 
 
 @app.command
 def tables(*, results: Path = RESULTS) -> None:
-    """Write the tables (Markdown, CSV, LaTeX) and the page `README.md` from the stored runs.
+    """Write the tables (Markdown, CSV, LaTeX) and the page `README.md`, which shows the figures drawn before it.
 
     Parameters
     ----------
@@ -166,22 +184,35 @@ def figures(*, results: Path = RESULTS) -> None:
         print(path)
 
 
-def _plan(methods: str, datasets: str, seeds: str, preset: Preset, changes: list[str] | None):  # type: ignore[no-untyped-def]
+def _plan(methods: str, datasets: str, seeds: str, preset: Preset, changes: list[str] | None) -> Plan:
     from nptad.bench.datasets import DATASETS
+    from nptad.bench.methods import METHODS
     from nptad.bench.run import Plan
 
-    names = tuple(DATASETS) if datasets == "all" else tuple(_names(datasets))
-    return Plan(tuple(_names(methods)), names, _seeds(seeds), preset, tuple(_change(text) for text in changes or []))
+    return Plan(
+        tuple(_names(methods, METHODS)),
+        tuple(_datasets(datasets, DATASETS)),
+        _seeds(seeds),
+        preset,
+        tuple(_change(text) for text in changes or []),
+    )
 
 
-def _presets(method: str) -> tuple[str, ...]:
-    from nptad.bench.methods import find_method
+def _names(text: str, known: Iterable[str] = ()) -> list[str]:
+    """Names separated by commas, each once; ``all`` stands for those that are known."""
+    names = known if text == "all" else (name.strip() for name in text.split(","))
+    found = [name for name in dict.fromkeys(names) if name]
+    if not found:
+        raise InputError(f"{text!r} names nothing; give names separated by commas.")
+    return found
 
-    return ("paper", "default") if find_method(method).has_presets else ("",)
 
+def _datasets(text: str, known: Iterable[str]) -> list[str]:
+    """The same for data sets, with one spelling for each share of contamination."""
+    from nptad.bench.protocol import parse_name
 
-def _names(text: str) -> list[str]:
-    return [name.strip() for name in text.split(",") if name.strip()]
+    parsed = map(parse_name, _names(text, known))
+    return [name if share is None else f"{name}@{share:g}" for name, share in parsed]
 
 
 def _seeds(text: str) -> tuple[int, ...]:
@@ -191,6 +222,8 @@ def _seeds(text: str) -> tuple[int, ...]:
         if match is None:
             raise InputError(f"--seeds {text!r} is not a list of seeds such as 0-19 or 0,3,7.")
         first, last = int(match[1]), int(match[2] or match[1])
+        if last < first:
+            raise InputError(f"--seeds {text!r} goes backwards; the smaller number comes first.")
         seeds += range(first, last + 1)
     return tuple(dict.fromkeys(seeds))
 
@@ -207,6 +240,8 @@ def _change(text: str) -> tuple[str, object]:
     if not equals:
         raise InputError(f"--set {text!r} is not a setting such as n_steps=1000.")
     try:
-        return name, json.loads(value)
+        parsed = json.loads(value)
     except ValueError:
         return name, value
+    # 0 and 0.0 are the same setting, and must not be two configurations.
+    return name, int(parsed) if isinstance(parsed, float) and parsed.is_integer() else parsed

@@ -50,7 +50,7 @@ def draw_all(results: Path) -> list[Path]:
 
 def _means(results: Results) -> tuple[list[Column], list[str], np.ndarray]:
     """Columns, the data sets that all of them have, and mean F1, (data sets, columns)."""
-    columns = columns_of(results)
+    columns = columns_of(results, DATASETS)
     common = common_datasets(results, columns, list(DATASETS))
     values = [[results[column, name].values().mean() for column in columns] for name in common]
     return columns, common, np.array(values).reshape(len(common), len(columns))
@@ -119,7 +119,7 @@ def critical_difference(results: Results) -> Figure | None:
 
 def contamination_curves(results: Results) -> Figure | None:
     """F1 and AUROC on the separable set against the contamination of the training rows."""
-    columns = [c for c in columns_of(results) if any((c, f"separable@{share}") in results for share in CONTAMINATION)]
+    columns = columns_of(results, CONTAMINATION)
     if not columns:
         return None
     figure = Figure(figsize=(8, 3.2))
@@ -127,9 +127,9 @@ def contamination_curves(results: Results) -> Figure | None:
     for axes, metric, title in zip(panels, ("f1", "auroc"), ("F1 in %", "AUROC in %"), strict=True):
         for column in columns:
             points = [
-                (100 * float(share), results[column, f"separable@{share}"].values(metric))
-                for share in CONTAMINATION
-                if (column, f"separable@{share}") in results
+                (share, results[column, dataset].values(metric))
+                for dataset, share in CONTAMINATION.items()
+                if (column, dataset) in results
             ]
             x = np.array([share for share, _ in points])
             mean = np.array([values.mean() for _, values in points])

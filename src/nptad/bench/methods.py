@@ -54,6 +54,8 @@ class MethodSpec:
     """How many seeds a call of ``run`` takes."""
     has_presets: bool = False
     """Whether the configuration depends on the preset."""
+    fixed: tuple[str, ...] = ()
+    """Settings that make the method what it is, not to be changed."""
 
 
 def _configure_npt(row_attention: str | None, preset: Preset, shape: Shape) -> Config:
@@ -76,7 +78,8 @@ def _run_npt(splits: list[Split], seeds: list[int], config: Config) -> Iterator[
 
 
 def _stack_npt(config: Config, shape: Shape) -> int:
-    return stack_size(_npt_settings(config), shape.n_train, shape.n_features) if config["n_members"] == 1 else 1
+    settings = _npt_settings(config)
+    return stack_size(settings, shape.n_train, shape.n_features) if config["n_members"] == 1 else 1
 
 
 def _run_arrays(
@@ -119,7 +122,8 @@ def array_method(
 
 
 def _npt_method(name: str, label: str, row_attention: str | None) -> MethodSpec:
-    return MethodSpec(name, label, 1, partial(_configure_npt, row_attention), _run_npt, _stack_npt, has_presets=True)
+    fixed = () if row_attention is None else ("row_attention",)
+    return MethodSpec(name, label, 1, partial(_configure_npt, row_attention), _run_npt, _stack_npt, True, fixed)
 
 
 _BASELINES = "nptad.baselines."

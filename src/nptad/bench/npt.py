@@ -57,7 +57,8 @@ def run_single_members(splits: list[Split], seeds: list[int], settings: Settings
                 device=torch.device("cpu"),
             )
         for i, ensemble in zip(places, ensembles, strict=True):
-            yield _score(ensemble, encoded[i][1], encoded[i][2], settings, clock.copy())
+            scored = _score(ensemble, encoded[i][1], encoded[i][2], settings, clock.copy())
+            yield replace(scored, stack=len(places))
 
 
 def run_estimator(splits: list[Split], seeds: list[int], settings: Settings, n_members: int) -> Iterator[Scored]:

@@ -9,7 +9,7 @@ from nptad.bench.datasets import DATASETS
 from nptad.bench.grid import Grid
 from nptad.bench.methods import METHODS, find_method
 from nptad.bench.run import shape_of
-from nptad.bench.stats import Column, Results, columns_of, gather
+from nptad.bench.stats import Column, Results, columns_of, gather, is_current
 from nptad.bench.store import Record, read_records
 from nptad.bench.tables import (
     ablation_table,
@@ -46,17 +46,20 @@ def write_page(results: Path) -> list[Path]:
     }
     written = [path for grid in grids.values() for path in grid.write(results / "tables")]
     page = results / "README.md"
-    text = _page(records, series, grids, _reasons(series, results / "reasons.csv"))
+    drawn = {path.stem for path in (results / "figures").glob("*.svg")}
+    text = _page(records, series, grids, drawn, _read_reasons(results / "reasons.csv"))
     with replacing(page) as temporary:
         temporary.write_text(text, encoding="utf-8")
     return [*written, page]
 
 
-def _page(records: list[Record], results: Results, grids: dict[str, Grid], reasons: str) -> str:
-    def section(title: str, *names: str, figure: str | None = None) -> str:
-        picture = f"![{title}](figures/{figure}.svg)\n\n" if figure else ""
+def _page(
+    records: list[Record], results: Results, grids: dict[str, Grid], drawn: set[str], reasons: dict[str, str]
+) -> str:
+    def section(title: str, *names: str, figures: tuple[str, ...] = ()) -> str:
+        pictures = "".join(f"![{title}](figures/{figure}.svg)\n\n" for figure in figures if figure in drawn)
         body = "\n".join(f"{grids[name].caption}\n\n{grids[name].markdown()}" for name in names)
-        return f"## {title}\n\n{picture}{body}"
+        return f"## {title}\n\n{pictures}{body}"
 
     return "\n".join(
         [
@@ -67,23 +70,23 @@ def _page(records: list[Record], results: Results, grids: dict[str, Grid], reaso
             "trains, the rest and all anomalies are scored, as many rows are flagged as there are anomalies. The paper",
             "has 20 runs on one split. The same tables as CSV and LaTeX are in `tables/`.",
             "",
-            _coverage(records, results),
-            section("NPT-AD against the published figures", "against_published", figure="against_published"),
-            reasons,
-            section("All methods, F1", "main_f1", figure="mean_f1"),
+            _coverage(records, results, reasons),
+            section("NPT-AD against the published figures", "against_published", figures=("against_published",)),
+            _far_below(results, reasons),
+            section("All methods, F1", "main_f1", figures=("mean_f1", "mean_rank", "critical_difference")),
             section("All methods, AUROC", "main_auroc"),
             section("All methods, average precision", "main_average_precision"),
             section("Which dependencies matter", "ablation"),
-            section("Contaminated training rows", "contamination", figure="contamination"),
+            section("Contaminated training rows", "contamination", figures=("contamination",)),
             section("Scoring rules", "rules_f1", "rules_auroc"),
-            section("Run time", "runtime", figure="accuracy_runtime"),
+            section("Run time", "runtime", figures=("accuracy_runtime",)),
         ]
     )
 
 
-def _coverage(records: list[Record], results: Results) -> str:
-    """Seeds done, what differs from the presets, what failed, what was not run."""
-    columns = columns_of(results)
+def _coverage(records: list[Record], results: Results, reasons: dict[str, str]) -> str:
+    """Seeds done, what differs from the presets, what failed, what was not run and why."""
+    columns = columns_of(results, DATASETS)
     lines = ["## Coverage", "", "Seeds done:", ""]
     lines += ["| data set | " + " | ".join(c.label for c in columns) + " |", "|---" + "|---:" * len(columns) + "|"]
     for dataset in DATASETS:
@@ -93,18 +96,26 @@ def _coverage(records: list[Record], results: Results) -> str:
         text for (column, dataset), series in _in_order(results) if (text := _changes(column, dataset, series.config))
     ]
     lines += ["", "Settings that differ from the preset:", "", *(changed or ["* none"])]
-    failed = [r for r in records if r["outcome"] != "done"]
-    if failed:
-        lines += ["", "Runs without a result:", ""]
-        lines += [
-            f"* {r['dataset']}, {r['method']} {r['preset']}, seed {r['seed']}: {r['outcome']}, {r['reason']}"
-            for r in failed
-        ]
+    if failed := _failures(records):
+        lines += ["", "Runs without a result:", "", *failed]
     missing = [name for name in DATASETS if not any((column, name) in results for column in columns)]
     if missing:
-        lines += ["", f"Not run: {', '.join(missing)}."]
-        lines += [f"* {name}: {DATASETS[name].note}" for name in missing if DATASETS[name].note]
+        tried = {r["dataset"] for r in records}
+        lines += ["", "Without any result:", ""]
+        for name in missing:
+            why = "no run has finished." if name in tried else f"not run yet. {DATASETS[name].note}".strip()
+            lines.append(f"* {name}: {reasons.get(name, why)}")
     return "\n".join([*lines, ""])
+
+
+def _failures(records: list[Record]) -> list[str]:
+    """A line for the seeds that have the same reason."""
+    seeds: dict[tuple[str, str], list[str]] = {}
+    for r in records:
+        if r["outcome"] != "done" and is_current(r):
+            name = f"{r['method']} {r['preset']}".strip()
+            seeds.setdefault((f"{r['dataset']}, {name}", f"{r['outcome']}, {r['reason']}"), []).append(str(r["seed"]))
+    return [f"* {run}, seed{'s' * (len(s) > 1)} {', '.join(s)}: {reason}" for (run, reason), s in seeds.items()]
 
 
 def _in_order(results: Results) -> list:
@@ -120,9 +131,9 @@ def _in_order(results: Results) -> list:
 def _changes(column: Column, dataset: str, config: dict) -> str:
     preset = find_method(column.method).configure(column.preset or "paper", shape_of(dataset))  # type: ignore[arg-type]
     differing = [
-        f"{name} {config[name]} instead of {_plain(preset[name])}"
-        for name in config
-        if config[name] != _plain(preset[name])
+        f"{name} {value}" + (f" instead of {_plain(preset[name])}" if name in preset else "")
+        for name, value in config.items()
+        if name not in preset or value != _plain(preset[name])
     ]
     return f"* {dataset}, {column.label}: {', '.join(differing)}" if differing else ""
 
@@ -131,17 +142,21 @@ def _plain(value: object) -> object:
     return list(value) if isinstance(value, tuple) else value
 
 
-def _reasons(results: Results, path: Path) -> str:
+def _read_reasons(path: Path) -> dict[str, str]:
+    """What is known about data sets that were not run or came out low: written by hand, if at all."""
+    if not path.exists():
+        return {}
+    with path.open(encoding="utf-8", newline="") as file:
+        return {row["dataset"]: row["reason"] for row in csv.DictReader(file)}
+
+
+def _far_below(results: Results, reasons: dict[str, str]) -> str:
     """A sentence on each data set where NPT-AD is more than five points below the published F1."""
-    known = {}
-    if path.exists():
-        with path.open(encoding="utf-8") as file:
-            known = {row["dataset"]: row["reason"] for row in csv.DictReader(file)}
     lines = []
     for dataset in DATASETS:
         series, theirs = results.get((Column("npt-ad", "paper"), dataset)), published_f1(dataset, "npt-ad")
         if series is not None and theirs is not None and series.values().mean() < theirs - _BELOW:
-            lines.append(f"* **{dataset}**: {known.get(dataset, 'not looked into yet.')}")
+            lines.append(f"* **{dataset}**: {reasons.get(dataset, 'not looked into yet.')}")
     if not lines:
         return ""
     return "\n".join([f"More than {_BELOW:g} points below (from `reasons.csv`):", "", *lines, ""])

@@ -76,6 +76,28 @@ class Scored:
     clock: Clock
     rules: dict[str, np.ndarray] = field(default_factory=dict)
     """Scores of the test rows under each scoring rule, if the method has several."""
+    stack: int = 1
+    """Runs that were fitted side by side with this one, itself included."""
+
+
+def parse_name(dataset: str) -> tuple[str, float | None]:
+    """The name of a data set and the share of anomalies to train with; None without contamination.
+
+    Examples
+    --------
+    >>> parse_name("separable@0.05"), parse_name("wine")
+    (('separable', 0.05), ('wine', None))
+    """
+    name, contaminated, text = dataset.partition("@")
+    if not contaminated:
+        return name, None
+    try:
+        share = float(text)
+    except ValueError:
+        share = -1.0
+    if not 0 <= share < 1:
+        raise InputError(f"{dataset!r} needs a share of anomalies behind the @, such as {name}@0.05.")
+    return name, share
 
 
 def split_table(table: Table, seed: int) -> Split:
@@ -117,6 +139,8 @@ def metrics(truth: np.ndarray, scores: np.ndarray) -> dict[str, float]:
     >>> metrics(np.array([False, False, True]), np.array([1.0, 3.0, 2.0]))
     {'f1': 0.0, 'auroc': 50.0, 'average_precision': 50.0}
     """
+    if scores.shape != truth.shape:
+        raise InputError(f"A score needs one number for each of the {len(truth)} rows, not an array {scores.shape}.")
     flagged = np.argsort(-scores, kind="stable")[: int(truth.sum())]
     values = {
         "f1": truth[flagged].mean(),
@@ -168,7 +192,7 @@ def as_method(detector: Any) -> Method:
     """Bring a detector under the contract: our own methods as they are, scikit-learn's and PyOD's adapted.
 
     scikit-learn's ``score_samples`` and ``decision_function`` are high for normal rows, PyOD's ``decision_function``
-    for anomalies. Their own ``score``, where they have one, means something else.
+    for anomalies. A ``score`` that comes from scikit-learn means something else.
     """
     if _is_a(detector, "pyod"):
         return _Adapted(detector, "decision_function", 1)
@@ -176,7 +200,8 @@ def as_method(detector: Any) -> Method:
         name = next((name for name in ("score_samples", "decision_function") if hasattr(detector, name)), None)
         if name is not None:
             return _Adapted(detector, name, -1)
-    elif hasattr(detector, "fit") and hasattr(detector, "score"):
+    score = getattr(detector, "score", None)
+    if hasattr(detector, "fit") and callable(score) and not score.__module__.startswith("sklearn."):
         return detector
     raise InputError(
         f"{type(detector).__name__} cannot be used as a method: it needs fit(x) and score(x), higher = more anomalous, "

@@ -5,21 +5,23 @@ from __future__ import annotations
 import json
 import os
 import queue
+import signal
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import psutil
 from joblib import Parallel, delayed
 
-from nptad.bench.datasets import DATASETS, EXTRA
+from nptad.bench.datasets import find_dataset
 from nptad.bench.methods import Config, MethodSpec, Shape, find_method
 from nptad.bench.presets import Preset
+from nptad.bench.protocol import parse_name
 from nptad.bench.store import Record, append_record, config_hash, key_of, read_records
 from nptad.bench.worker import Task
 from nptad.errors import InputError
@@ -51,13 +53,11 @@ class Plan:
 
 def shape_of(dataset: str) -> Shape:
     """The sizes of a data set under the paper's protocol, without loading it."""
-    name, _, share = dataset.partition("@")
-    entry = DATASETS.get(name) or EXTRA.get(name)
-    if entry is None:
-        raise InputError(f"There is no data set {name!r}; choose from {', '.join(DATASETS)}.")
+    name, share = parse_name(dataset)
+    entry = find_dataset(name)
     n_train = (entry.n - entry.anomalies) // 2
     if share:
-        n_train += round(n_train * float(share) / (1 - float(share)))
+        n_train += round(n_train * share / (1 - share))
     return Shape(name, n_train, entry.d, entry.n)
 
 
@@ -65,10 +65,11 @@ def configuration(spec: MethodSpec, dataset: str, plan: Plan) -> Config:
     """The configuration of a method on a data set, with the asked changes."""
     config = spec.configure(plan.preset, shape_of(dataset))
     changes = dict(plan.changes) if spec.has_presets else {}
-    unknown = [name for name in changes if name not in config]
+    free = [name for name in config if name not in spec.fixed]
+    unknown = [name for name in changes if name not in free]
     if unknown:
-        raise InputError(f"{spec.name} has no setting {unknown[0]!r}; it has {', '.join(config)}.")
-    return {**config, **changes}
+        raise InputError(f"{spec.name} has no setting {unknown[0]!r} to change; it has {', '.join(free)}.")
+    return {**config, **{name: value for name, value in changes.items() if value != config[name]}}
 
 
 def wanted_runs(plan: Plan) -> Iterator[Task]:
@@ -143,21 +144,20 @@ def supervise(task: Task, limits: Limits) -> Iterator[Record]:
     while left:
         current: list[int] = []
         deadline = float("inf")
-        outcome = ("failed", "The worker process ended unexpectedly")
         with _worker(replace(task, seeds=tuple(left))) as (process, messages):
             while True:
                 try:
                     message = messages.get(timeout=_POLL_SECONDS)
                 except queue.Empty:
-                    used = _memory_mib(process.pid)
                     if time.monotonic() > deadline:
                         outcome = ("time", f"More than {limits.seconds:g} seconds per run")
                         break
-                    if limits.memory_mib is not None and used > limits.memory_mib:
+                    if limits.memory_mib is not None and _memory_mib(process.pid) > limits.memory_mib:
                         outcome = ("memory", f"More than {limits.memory_mib:g} MiB")
                         break
                     continue
                 if message is None:
+                    outcome = ("failed", _ending(process))
                     break
                 if "start" in message:
                     current = message["start"]
@@ -184,25 +184,39 @@ def _worker(task: Task) -> Iterator[tuple[subprocess.Popen, queue.Queue]]:
         stdout=subprocess.PIPE,
         text=True,
         env={**os.environ, "OMP_NUM_THREADS": threads, "MKL_NUM_THREADS": threads},
+        start_new_session=True,  # else Ctrl-C would reach the worker first and look like a failure of the run
     )
+    to_worker, from_worker = process.stdin, process.stdout
+    assert to_worker is not None
+    assert from_worker is not None
     messages: queue.Queue = queue.Queue()
-    assert process.stdin is not None
-    output = process.stdout
-    assert output is not None
 
     def listen() -> None:
-        for line in output:
-            messages.put(json.loads(line))
+        with from_worker, suppress(ValueError):  # half a line is the last of a worker that was killed
+            for line in from_worker:
+                messages.put(json.loads(line))
         messages.put(None)
 
     try:
-        process.stdin.write(task.to_json() + "\n")
-        process.stdin.flush()
         threading.Thread(target=listen, daemon=True).start()
+        with suppress(BrokenPipeError):  # of a worker that is gone already None is the only message
+            to_worker.write(task.to_json() + "\n")
+            to_worker.flush()
         yield process, messages
     finally:
         process.kill()
         process.wait()
+        with suppress(BrokenPipeError):
+            to_worker.close()
+
+
+def _ending(process: subprocess.Popen) -> str:
+    """How a worker came to its end that says nothing any more."""
+    process.kill()
+    code = process.wait()
+    if code < 0:
+        return f"The worker process was killed by signal {-code} ({signal.strsignal(-code)})"
+    return f"The worker process ended with exit code {code}"
 
 
 def _memory_mib(pid: int) -> float:

@@ -1,7 +1,8 @@
 """The results of runs as lines of JSON, one file per data set: safe to append to, to kill and to merge with git.
 
 A run is known by its key: data set, method, hash of the configuration, seed, and the version of the method, which is
-raised when a change of code changes its results. Of several records with one key the last counts.
+raised when a change of code changes its results. Of several records with one key the last counts; a finished run beats
+a failed one, whatever the order in which their files are read.
 """
 
 from __future__ import annotations
@@ -62,14 +63,16 @@ def _drop_torn_line(file: Any) -> None:
 
 
 def read_records(directory: Path) -> list[Record]:
-    """All records, the last of each key, in a fixed order; a torn last line counts as not written."""
+    """All records, one of each key, in a fixed order; a torn last line counts as not written."""
     latest: dict[Key, Record] = {}
     for path in sorted(directory.glob("*.jsonl")):
         lines = path.read_bytes().split(b"\n")
         for number, line in enumerate(lines[:-1], 1):
             try:
                 record = json.loads(line)
-                latest[key_of(record)] = record
+                before = latest.get(key_of(record), record)
+                if record["outcome"] == "done" or before["outcome"] != "done":
+                    latest[key_of(record)] = record
             except (ValueError, KeyError, TypeError) as error:
                 raise InputError(f"{path}, line {number} is not a record of a run; remove the line.") from error
     return [latest[key] for key in sorted(latest)]

@@ -6,16 +6,18 @@ import numpy as np
 
 from nptad.bench.datasets import DATASETS
 from nptad.bench.grid import Cell, Figure, Grid
+from nptad.bench.methods import METHODS
 from nptad.bench.presets import paper_table
 from nptad.bench.rules import RULES
 from nptad.bench.stats import Column, Results, best_group, columns_of, common_datasets, dependencies, mean_ranks
 
-METRICS = {"f1": "F1", "auroc": "AUROC", "average_precision": "average precision"}
+METRICS = {"f1": "F1", "auroc": "AUROC", "average_precision": "Average precision"}
 PUBLISHED = {"npt-ad": "npt_ad", "transformer": "transformer", "mask-knn": "mask_knn"}
 """Our names of the methods whose F1 the paper's surviving tables have."""
 
 ABLATION = [Column("transformer", "paper"), Column("mask-knn", ""), Column("npt-ad", "paper")]
-CONTAMINATION = [f"{share / 100:g}" for share in range(11)]
+CONTAMINATION = {f"separable@{share / 100:g}": share for share in range(11)}
+"""The contaminated sets and their share of anomalies in %."""
 
 
 def published_f1(dataset: str, method: str) -> float | None:
@@ -26,7 +28,7 @@ def published_f1(dataset: str, method: str) -> float | None:
 
 def main_table(results: Results, metric: str) -> Grid:
     """Every method on every data set, with means, ranks and t-tests; for F1 the published figures beside ours."""
-    columns = columns_of(results)
+    columns = columns_of(results, DATASETS)
     published = list(PUBLISHED) if metric == "f1" else []
     rows: list[list[Cell]] = []
     for dataset in DATASETS:
@@ -39,7 +41,7 @@ def main_table(results: Results, metric: str) -> Grid:
     common = common_datasets(results, columns, list(DATASETS))
     if common:
         rows += _summary(results, columns, common, metric, published)
-    titles = ["data set", *(column.label for column in columns), *(f"{m}, published" for m in published)]
+    titles = ["data set", *(column.label for column in columns), *(f"{METHODS[m].label}, published" for m in published)]
     return Grid(
         f"main_{metric}",
         f"{METRICS[metric]} in %, mean and standard deviation over seeds; bold: the best and those not significantly "
@@ -52,17 +54,14 @@ def main_table(results: Results, metric: str) -> Grid:
 def _summary(
     results: Results, columns: list[Column], common: list[str], metric: str, published: list[str]
 ) -> list[list[Cell]]:
-    means = np.array([[results[column, name].values(metric).mean() for column in columns] for name in common])
-    spreads = np.array([[results[column, name].values(metric).std() for column in columns] for name in common])
+    runs = [[results[column, name].values(metric) for name in common] for column in columns]
+    means = np.array([[values.mean() for values in column] for column in runs]).T
+    spreads = [[values.std() for values in column if len(values) > 1] for column in runs]
     theirs = [[value for name in common if (value := published_f1(name, m)) is not None] for m in published]
     blank: list[Cell] = [None] * len(published)
     return [
-        [
-            "mean",
-            *_figures(means.mean(axis=0)),
-            *(Figure(float(np.mean(values))) if values else None for values in theirs),
-        ],
-        ["mean std", *_figures(spreads.mean(axis=0)), *blank],
+        ["mean", *_figures(means.mean(axis=0)), *map(_mean, theirs)],
+        ["mean std", *map(_mean, spreads), *blank],
         ["mean rank", *_figures(mean_ranks(means)), *blank],
     ]
 
@@ -164,7 +163,7 @@ def rules_table(results: Results, metric: str = "f1") -> Grid:
     means = []
     for dataset in DATASETS:
         series = results.get((column, dataset))
-        if series is None:
+        if series is None or not series.records[0]["rules"]:
             continue
         samples = [series.values(metric, rule) for rule in names]
         marks = best_group(samples)
@@ -187,17 +186,19 @@ def rules_table(results: Results, metric: str = "f1") -> Grid:
 
 def contamination_table(results: Results) -> Grid:
     """F1 and AUROC on the separable set against the share of anomalies among the training rows."""
-    columns = [c for c in columns_of(results) if any((c, f"separable@{share}") in results for share in CONTAMINATION)]
+    columns = columns_of(results, CONTAMINATION)
     rows: list[list[Cell]] = []
-    for share in CONTAMINATION:
+    for dataset, share in CONTAMINATION.items():
+        series = [results.get((column, dataset)) for column in columns]
+        if not any(series):
+            continue
         cells: list[Cell] = []
-        for column in columns:
-            series = results.get((column, f"separable@{share}"))
-            cells += [None, None] if series is None else [_figure(series.values(m)) for m in ("f1", "auroc")]
-        rows.append([f"{float(share):.0%}", *cells])
+        for s in series:
+            cells += [None, None] if s is None else [_figure(s.values(metric)) for metric in ("f1", "auroc")]
+        rows.append([f"{share}%", *cells])
     return Grid(
         "contamination",
-        "The separable set: F1 and AUROC in %, mean and standard deviation of 5 runs.",
+        "The separable set: F1 and AUROC in %, mean and standard deviation over seeds.",
         ["contamination", *(f"{column.label}, {metric}" for column in columns for metric in ("F1", "AUROC"))],
         rows,
     )
@@ -209,6 +210,10 @@ def _figure(values: np.ndarray, bold: bool = False) -> Figure:
 
 def _figures(values: np.ndarray) -> list[Cell]:
     return [Figure(float(value)) for value in values]
+
+
+def _mean(values: list[float]) -> Figure | None:
+    return Figure(float(np.mean(values))) if values else None
 
 
 def _optional(value: float | None) -> Figure | None:

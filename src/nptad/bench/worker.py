@@ -9,11 +9,13 @@ from __future__ import annotations
 import json
 import os
 import platform
+import re
 import resource
 import sys
 import threading
 import warnings
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -70,22 +72,24 @@ def run_task(task: Task) -> Iterator[dict[str, Any]]:
     """Run the seeds of a task, stack by stack; an error is a record too."""
     from nptad.bench.datasets import load
     from nptad.bench.methods import find_method
-    from nptad.bench.protocol import contaminated_split, metrics, split_table
+    from nptad.bench.protocol import contaminated_split, metrics, parse_name, split_table
     from nptad.errors import MaskBankWarning
 
     warnings.simplefilter("ignore", MaskBankWarning)
-    name, _, share = task.dataset.partition("@")
-    run = find_method(task.method).run
+    name, share = parse_name(task.dataset)
     for first in range(0, len(task.seeds), task.stack):
         seeds = list(task.seeds[first : first + task.stack])
         yield {"start": seeds}
         todo = list(seeds)
         try:
             table = load(name, task.data)
-            splits = [contaminated_split(table, s, float(share)) if share else split_table(table, s) for s in seeds]
-            for split, scored in zip(splits, run(splits, seeds, task.config), strict=True):
+            splits = [
+                split_table(table, seed) if share is None else contaminated_split(table, seed, share) for seed in seeds
+            ]
+            runs = find_method(task.method).run(splits, seeds, task.config)
+            for split, scored in zip(splits, runs, strict=True):
                 yield task.record(
-                    todo.pop(0),
+                    todo[0],
                     "done",
                     **metrics(split.truth, scored.scores),
                     rules={rule: metrics(split.truth, scores) for rule, scores in scored.rules.items()},
@@ -93,15 +97,15 @@ def run_task(task: Task) -> Iterator[dict[str, Any]]:
                     n_test=len(split.test),
                     seconds=_rounded(scored.clock.seconds),
                     cpu_seconds=_rounded(scored.clock.cpu_seconds),
-                    stack=len(seeds),
+                    stack=scored.stack,
                     peak_mib=_peak_mib(),
                     environment=_environment(task.threads),
                 )
-        except MemoryError as error:
-            yield from (task.record(seed, "memory", reason=f"Out of memory: {error}") for seed in todo)
+                del todo[0]
         except Exception as error:
             reason = f"{type(error).__name__}: {error}".splitlines()[0]
-            yield from (task.record(seed, "failed", reason=reason) for seed in todo)
+            out_of_memory = isinstance(error, MemoryError) or "can't allocate memory" in reason  # the latter is torch's
+            yield from (task.record(seed, "memory" if out_of_memory else "failed", reason=reason) for seed in todo)
 
 
 def _rounded(seconds: dict[str, float]) -> dict[str, float]:
@@ -119,8 +123,22 @@ def _peak_mib() -> int:
 
 def _environment(threads: int) -> dict[str, Any]:
     packages = ("nptad", "torch", "numpy", "scikit-learn")
-    versions = {package: version(package) for package in packages}
-    return {**versions, "python": platform.python_version(), "machine": platform.machine(), "threads": threads}
+    return {
+        **{package: version(package) for package in packages},
+        "python": platform.python_version(),
+        "machine": platform.machine(),
+        "processor": _processor(),
+        "cores": os.cpu_count(),
+        "threads": threads,
+    }
+
+
+def _processor() -> str:
+    """The model of the processor, as far as the system tells."""
+    with suppress(OSError):
+        if match := re.search(r"^model name\s*:\s*(.+)", Path("/proc/cpuinfo").read_text(), re.MULTILINE):
+            return match[1]
+    return platform.processor()
 
 
 def _exit_with_parent(stdin: TextIO) -> None:

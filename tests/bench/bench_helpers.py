@@ -1,0 +1,93 @@
+"""A stand-in for the worker process that starts in no time, and records of runs that never were."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from nptad.bench.methods import METHODS
+from nptad.bench.rules import RULES
+from nptad.bench.run import Plan, configuration
+from nptad.bench.store import Record, append_record
+from nptad.bench.worker import Task
+
+_PYTHON = sys.executable
+
+_WORKER = """\
+#!{python} -IS
+import hashlib, json, os, sys, time
+
+def say(message):
+    print(json.dumps(message), flush=True)
+
+task = json.loads(sys.stdin.readline())
+hash = hashlib.sha256(json.dumps(task["config"], sort_keys=True).encode()).hexdigest()[:12]
+
+def record(seed, **more):
+    names = ("dataset", "method", "preset", "version", "config")
+    run = {{name: task[name] for name in names}} | {{"config_hash": hash, "seed": seed, "outcome": "done"}}
+    return run | {{"f1": 50.0, "auroc": 75.0, "seconds": {{"fit": 1.0}}, "pid": os.getpid()}} | more
+
+{body}
+"""
+
+_EACH_SEED = """\
+for seed in task["seeds"]:
+    say({{"start": [seed]}})
+    {fit}
+    say(record(seed, threads=task["threads"], omp=os.environ["OMP_NUM_THREADS"], data=task["data"]))
+"""
+
+
+def use_worker(monkeypatch, folder: Path, body: str | None = None, *, fit: str = "pass") -> None:
+    """Let worker processes run these lines of Python instead; `task`, `say` and `record` are at hand.
+
+    Without a body all seeds are done one by one, `fit` before each record.
+    """
+    body = _EACH_SEED.format(fit=fit) if body is None else body
+    program = folder / "worker"
+    program.write_text(_WORKER.format(python=_PYTHON, body=body))
+    program.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(program))
+
+
+def a_task(seeds: tuple[int, ...] = (0,), **changes) -> Task:
+    fields = {"dataset": "wine", "method": "mask-knn", "preset": "", "version": 1, "config": {}, "data": None}
+    return Task(**{**fields, "threads": 1, "stack": 1, **changes}, seeds=seeds)
+
+
+def a_record(dataset: str, method: str, preset: str = "", seed: int = 0, outcome: str = "done", **more) -> Record:
+    """A record with the configuration of its preset; `f1` sets the other metrics too."""
+    config = configuration(METHODS[method], dataset, Plan((method,), (dataset,), (seed,), preset or "paper"))
+    config.update(more.pop("settings", {}))
+    task = a_task(dataset=dataset, method=method, preset=preset, config=config)
+    if outcome != "done":
+        return task.record(seed, outcome, reason="it broke", **more)
+    f1 = more.pop("f1", 50.0)
+    values = {"f1": f1, "auroc": 50 + f1 / 2, "average_precision": f1 / 2}
+    seconds = {"fit": 2.0, "score": 1.0}
+    rules = {rule: values for rule in RULES} if preset == "paper" else {}
+    return task.record(seed, "done", **{**values, "rules": rules, "seconds": seconds, "cpu_seconds": seconds, **more})
+
+
+def write_store(results: Path, records: list[Record]) -> None:
+    for record in records:
+        append_record(results / "runs", record)
+
+
+def small_study() -> list[Record]:
+    """Three data sets, four columns, three seeds each, and two shares of contamination."""
+    base = {("npt-ad", "paper"): 70, ("npt-ad", "default"): 72, ("transformer", "paper"): 30, ("mask-knn", ""): 40}
+    records = [
+        a_record(dataset, method, preset, seed, f1=level + shift + 2.0 * seed)
+        for shift, dataset in enumerate(("wine", "glass", "breastw"))
+        for (method, preset), level in base.items()
+        for seed in range(3)
+    ]
+    records += [
+        a_record(f"separable@{share}", method, "paper", seed, f1=100 - 500 * share - seed)
+        for share in (0, 0.05)
+        for method in ("npt-ad", "transformer")
+        for seed in range(2)
+    ]
+    return [*records, a_record("pima", "npt-ad", "paper", 0, outcome="time")]

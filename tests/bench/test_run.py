@@ -1,0 +1,454 @@
+"""Plans, limits, shards, and what is left after a kill; the last tests start real workers."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+
+import numpy as np
+import psutil
+import pytest
+from bench_helpers import a_record, a_task, use_worker, write_store
+
+from nptad.bench.methods import METHODS, find_method
+from nptad.bench.progress import Work, describe
+from nptad.bench.run import Limits, Plan, configuration, missing_tasks, run_tasks, shape_of, supervise, wanted_runs
+from nptad.bench.store import append_record, key_of, read_records
+from nptad.bench.worker import Task, run_task
+from nptad.errors import InputError, NPTADError
+
+PLAN = Plan(("mask-knn",), ("wine", "glass"), tuple(range(5)), "paper")
+TINY = {"n_steps": 2, "embedding_dim": 8, "n_heads": 2, "n_layers": 2}
+
+
+@pytest.fixture(autouse=True)
+def _no_files(monkeypatch, tmp_path):
+    """Data sets come from nowhere: `separable` is generated, the others would need the network."""
+    monkeypatch.delenv("NPTAD_DATA", raising=False)
+    monkeypatch.setenv("NPTAD_CACHE", str(tmp_path / "cache"))
+
+
+def seeds_of(tasks):
+    return {
+        (task.dataset, task.method): sorted(s for t in tasks if t.dataset == task.dataset for s in t.seeds)
+        for task in tasks
+    }
+
+
+# Plans
+
+
+def test_everything_is_missing_at_first_and_nothing_in_the_end(tmp_path):
+    tasks = missing_tasks(PLAN, tmp_path)
+    assert seeds_of(tasks) == {("wine", "mask-knn"): [0, 1, 2, 3, 4], ("glass", "mask-knn"): [0, 1, 2, 3, 4]}
+    for task in tasks:
+        for seed in task.seeds:
+            append_record(tmp_path, task.record(seed, "done"))
+    assert missing_tasks(PLAN, tmp_path) == []
+
+
+@pytest.mark.parametrize("outcome", ["failed", "time", "memory"])
+def test_what_failed_is_repeated_only_if_asked(tmp_path, outcome):
+    for task in missing_tasks(PLAN, tmp_path):
+        for seed in task.seeds:
+            append_record(tmp_path, task.record(seed, outcome if (task.dataset, seed) == ("glass", 2) else "done"))
+    assert missing_tasks(PLAN, tmp_path) == []
+    assert seeds_of(missing_tasks(PLAN, tmp_path, retry=True)) == {("glass", "mask-knn"): [2]}
+
+
+def test_another_configuration_or_version_is_another_run(tmp_path):
+    plan = Plan(("npt-ad",), ("wine",), (0,), "paper")
+    (task,) = missing_tasks(plan, tmp_path)
+    append_record(tmp_path, task.record(0, "done"))
+    assert missing_tasks(plan, tmp_path) == []
+    assert len(missing_tasks(Plan(("npt-ad",), ("wine",), (0,), "default"), tmp_path)) == 1
+    assert len(missing_tasks(Plan(("npt-ad",), ("wine",), (0,), "paper", (("n_steps", 7),)), tmp_path)) == 1
+    append_record(tmp_path, {**task.record(1, "done"), "version": task.version - 1})
+    assert len(missing_tasks(Plan(("npt-ad",), ("wine",), (1,), "paper"), tmp_path)) == 1
+
+
+def test_shards_are_disjoint_and_together_the_whole(tmp_path):
+    plan = Plan(("npt-ad", "mask-knn"), ("wine", "glass"), tuple(range(7)), "paper")
+
+    def runs(shard):
+        tasks = missing_tasks(plan, tmp_path, shard=shard)
+        return [(task.dataset, task.method, seed) for task in tasks for seed in task.seeds]
+
+    parts = [runs((i, 3)) for i in (1, 2, 3)]
+    assert sorted(run for part in parts for run in part) == sorted(runs((1, 1)))
+    assert max(map(len, parts)) - min(map(len, parts)) <= 1
+
+
+def test_a_shard_does_not_move_to_other_runs_when_some_are_finished(tmp_path):
+    first = missing_tasks(PLAN, tmp_path, shard=(1, 2))
+    append_record(tmp_path, first[0].record(first[0].seeds[0], "done"))
+    (task, *_), (left, *_) = first, missing_tasks(PLAN, tmp_path, shard=(1, 2))
+    assert left.seeds == task.seeds[1:]
+
+
+def test_tasks_are_whole_stacks_of_at_most_a_process():
+    stacks = {task.dataset: task.stack for task in wanted_runs(Plan(("npt-ad",), ("wine", "pima"), (0,), "paper"))}
+    assert stacks == {"wine": 8, "pima": 7}
+    tasks = missing_tasks(Plan(("npt-ad",), ("wine", "pima"), tuple(range(20)), "paper"), Path("none"))
+    assert [(task.dataset, len(task.seeds)) for task in tasks] == [
+        *(("wine", 8), ("wine", 8), ("wine", 4)),
+        *(("pima", 7), ("pima", 7), ("pima", 6)),
+    ]
+
+
+def test_sizes_are_those_of_the_split():
+    assert shape_of("wine").n_train == 59
+    assert shape_of("separable").n_train == 900
+    assert shape_of("separable@0.1").n_train == 1000
+    with pytest.raises(NPTADError, match="no data set 'vine'"):
+        shape_of("vine")
+    with pytest.raises(InputError, match=r"such as separable@0.05"):
+        shape_of("separable@5%")
+
+
+def change(method="npt-ad", preset="paper", **changes):
+    return configuration(METHODS[method], "wine", Plan((method,), ("wine",), (0,), preset, tuple(changes.items())))
+
+
+def test_settings_of_the_preset_can_be_changed():
+    assert change(n_steps=7) == {**change(), "n_steps": 7}
+    assert change("mask-knn", n_steps=7) == change("mask-knn")
+    with pytest.raises(InputError, match="npt-ad has no setting 'steps' to change; it has embedding_dim, "):
+        change(steps=7)
+
+
+def test_a_change_to_what_is_the_preset_is_none():
+    """Otherwise `--set attention_dropout=0` would repeat what is there with 0.0."""
+    assert repr(change(preset="default", attention_dropout=0)) == repr(change(preset="default"))
+
+
+def test_the_transformer_stays_without_row_attention():
+    assert change("transformer")["row_attention"] == "none"
+    with pytest.raises(InputError, match="transformer has no setting 'row_attention' to change"):
+        change("transformer", row_attention="full")
+
+
+@pytest.mark.parametrize("preset", ["paper", "default"])
+def test_a_setting_that_cannot_be_is_refused_before_anything_runs(preset):
+    plan = Plan(("npt-ad",), ("wine",), (0,), preset, (("n_steps", "many"),))
+    with pytest.raises(InputError, match="n_steps must be a whole number"):
+        list(wanted_runs(plan))
+
+
+def test_a_task_survives_the_way_to_the_worker():
+    (task,) = wanted_runs(Plan(("npt-ad",), ("wine",), (3,), "paper"))
+    sent = Task.from_json(task.to_json())
+    assert key_of(sent.record(3, "done")) == key_of(task.record(3, "done"))
+    assert (sent.seeds, sent.stack) == (task.seeds, task.stack)
+
+
+# Carrying out tasks, with workers that only pretend
+
+
+def test_tasks_run_in_processes_of_their_own_and_records_are_kept_and_reported(monkeypatch, tmp_path):
+    use_worker(monkeypatch, tmp_path)
+    told = []
+    tasks = missing_tasks(PLAN, tmp_path / "runs")
+    run_tasks(tasks, tmp_path / "runs", jobs=2, threads=3, data="here", shard=(1, 2), report=told.append)
+    records = read_records(tmp_path / "runs")
+    assert len(records) == len(told) == 10
+    assert len({record["pid"] for record in records}) == len(tasks)
+    assert {(r["threads"], r["omp"], r["data"]) for r in records} == {(3, "3", "here")}
+    assert {path.name for path in (tmp_path / "runs").iterdir()} == {
+        f"{d}.shard-1-of-2.jsonl" for d in ("wine", "glass")
+    }
+    assert missing_tasks(PLAN, tmp_path / "runs") == []
+
+
+def outcomes(task, limits=None):
+    return [(r["seed"], r["outcome"], r.get("reason")) for r in supervise(task, limits or Limits())]
+
+
+def test_a_run_over_the_time_limit_is_an_outcome_and_the_others_go_on(monkeypatch, tmp_path):
+    use_worker(monkeypatch, tmp_path, fit="seed == 1 and time.sleep(60)")
+    started = time.monotonic()
+    assert outcomes(a_task((0, 1, 2)), Limits(seconds=1)) == [
+        (0, "done", None),
+        (1, "time", "More than 1 seconds per run"),
+        (2, "done", None),
+    ]
+    assert time.monotonic() - started < 30
+
+
+def test_a_stack_has_the_time_of_its_runs_together(monkeypatch, tmp_path):
+    use_worker(
+        monkeypatch, tmp_path, 'say({"start": task["seeds"]})\ntime.sleep(1)\n[say(record(s)) for s in task["seeds"]]'
+    )
+    assert [outcome for _, outcome, _ in outcomes(a_task(range(6)), Limits(seconds=0.8))] == ["done"] * 6
+    assert [outcome for _, outcome, _ in outcomes(a_task(range(6)), Limits(seconds=0.1))] == ["time"] * 6
+
+
+def test_a_run_over_the_memory_limit_is_an_outcome(monkeypatch, tmp_path):
+    use_worker(monkeypatch, tmp_path, fit="x = bytearray(2**28); time.sleep(60)")
+    assert outcomes(a_task((4,)), Limits(memory_mib=200)) == [(4, "memory", "More than 200 MiB")]
+
+
+@pytest.mark.parametrize(
+    ("end", "reason"),
+    [
+        ("os.kill(os.getpid(), 9)", "The worker process was killed by signal 9 (Killed)"),
+        ("sys.exit(3)", "The worker process ended with exit code 3"),
+        (
+            """print('{"seed": 1, "outc', end="", flush=True); os._exit(4)""",
+            "The worker process ended with exit code 4",
+        ),
+    ],
+    ids=["killed", "exit", "half a message"],
+)
+def test_a_worker_that_dies_is_an_outcome_and_the_others_go_on(monkeypatch, tmp_path, end, reason):
+    use_worker(monkeypatch, tmp_path, fit=f"if seed == 1: {end}")
+    assert outcomes(a_task((0, 1, 2))) == [(0, "done", None), (1, "failed", reason), (2, "done", None)]
+
+
+def test_a_worker_that_never_begins_is_not_started_again_and_again(monkeypatch, tmp_path):
+    program = tmp_path / "worker"
+    program.write_text(f"#!/bin/sh\necho started >> {tmp_path}/log\nexit 5\n")  # without reading its task
+    program.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(program))
+    reason = "The worker process ended with exit code 5"
+    assert outcomes(a_task((0, 1))) == [(0, "failed", reason), (1, "failed", reason)]
+    assert (tmp_path / "log").read_text() == "started\n"
+
+
+# The work of a worker, in this process
+
+
+def messages(task):
+    return list(run_task(task))
+
+
+def own_method(monkeypatch, tmp_path, name, source):
+    """A module in the working directory, with NumPy as np."""
+    (tmp_path / f"{name}.py").write_text("import os, time\nimport numpy as np\n" + textwrap.dedent(source))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delitem(sys.modules, name, raising=False)
+
+
+def test_a_record_holds_metrics_seconds_memory_versions_and_hardware():
+    config = {**change(), **TINY, "mask_sizes": [1], "scale_masks": False, "aggregation": "mean"}
+    start, *records = messages(a_task((3, 4), dataset="separable", method="npt-ad", config=config, stack=2))
+    assert start == {"start": [3, 4]}
+    assert [record["seed"] for record in records] == [3, 4]
+    for record in records:
+        assert record["outcome"] == "done"
+        assert (record["n_train"], record["n_test"], record["stack"]) == (900, 1100, 2)
+        assert all(0 <= record[name] <= 100 for name in ("f1", "auroc", "average_precision"))
+        assert set(record["seconds"]) == set(record["cpu_seconds"]) == {"fit", "score", "reference"}
+        assert record["rules"]["mean"] == {name: record[name] for name in ("f1", "auroc", "average_precision")}
+        assert record["peak_mib"] > 50
+        assert {"nptad", "torch", "numpy", "python", "processor", "cores", "threads"} <= set(record["environment"])
+    assert records[0]["auroc"] != records[1]["auroc"]
+
+
+def test_contaminated_sets_are_trained_with_anomalies(monkeypatch, tmp_path):
+    own_method(
+        monkeypatch,
+        tmp_path,
+        "counting",
+        """
+        class Size:
+            def fit(self, x): self.n = len(x)
+            def score(self, x): return x[:, 0]
+        """,
+    )
+    _, record = messages(a_task(dataset="separable@0.1", method="counting:Size"))
+    assert (record["n_train"], record["n_test"], record["f1"]) == (1000, 1000, 100.0)
+
+
+@pytest.mark.parametrize(
+    ("fit", "score", "outcome", "reason"),
+    [
+        ("raise ValueError('two\\nlines')", "x[:, 0]", "failed", "ValueError: two"),
+        ("pass", "x[:, 0] * np.nan", "failed", "ValueError: Input contains NaN."),
+        (
+            "pass",
+            "x[:3, 0]",
+            "failed",
+            "InputError: A score needs one number for each of the 1100 rows, not an array (3,).",
+        ),
+        ("raise MemoryError('no more')", "x", "memory", "MemoryError: no more"),
+        ("import torch; torch.empty(2**58)", "x", "memory", "can't allocate memory"),
+    ],
+    ids=["error", "nan", "shape", "memory", "memory of torch"],
+)
+def test_a_run_that_fails_is_recorded_with_its_reason_and_the_others_go_on(
+    monkeypatch, tmp_path, fit, score, outcome, reason
+):
+    own_method(
+        monkeypatch,
+        tmp_path,
+        "failing",
+        f"""
+        class Failing:
+            def __init__(self, random_state): self.seed = random_state
+            def fit(self, x):
+                if self.seed == 1:
+                    {fit}
+            def score(self, x): return {score} if self.seed == 1 else x[:, 0]
+        """,
+    )
+    records = [
+        m for m in messages(a_task((0, 1, 2), dataset="separable", method="failing:Failing")) if "start" not in m
+    ]
+    assert [(r["seed"], r["outcome"]) for r in records] == [(0, "done"), (1, outcome), (2, "done")]
+    assert reason in records[1]["reason"]
+
+
+def test_a_method_or_data_that_cannot_be_had_is_recorded_with_its_reason(monkeypatch):
+    monkeypatch.setenv("NPTAD_DATA", "/nowhere")
+    _, record = messages(a_task())
+    assert record["outcome"] == "failed"
+    assert "The data folder /nowhere does not exist" in record["reason"]
+    monkeypatch.delenv("NPTAD_DATA")
+    _, record = messages(a_task(dataset="separable", method="nowhere:Method"))
+    assert record["reason"].startswith("InputError: There is no method 'nowhere:Method' (No module named 'nowhere')")
+
+
+def test_methods_get_one_hot_columns_their_groups_and_their_seed(monkeypatch, tmp_path):
+    own_method(
+        monkeypatch,
+        tmp_path,
+        "curious",
+        """
+        class Curious:
+            def __init__(self, random_state=None): self.seed = random_state
+            def fit(self, x, groups): self.seen = x, groups
+            def score(self, x):
+                assert self.seed == 7 and self.seen[1].tolist() == [0, 1, 1] and x.shape[1] == 3
+                return x[:, 0]
+        """,
+    )
+    from nptad.bench.protocol import Split
+
+    rows = np.array([[0.0, 5.0], [1.0, 6.0]])
+    split = Split(rows, rows, np.array([False, True]), categorical=(1,))
+    (scored,) = find_method("curious:Curious").run([split], [7], {})
+    assert scored.scores.tolist() == [0, 1]
+
+
+@pytest.mark.parametrize("name", ["npt", "nowhere:Method", "nptad.bench.store:Nothing", "nptad.bench.store:"])
+def test_a_method_that_is_not_there_is_refused(name):
+    with pytest.raises(InputError, match=f"There is no method '{name}'"):
+        find_method(name)
+
+
+# The time left
+
+
+def test_the_time_left_counts_the_seconds_of_earlier_runs(monkeypatch, tmp_path):
+    now = [1000.0]
+    monkeypatch.setattr("nptad.bench.progress.time.monotonic", lambda: now[0])
+    slow, quick = (
+        a_record(dataset, "mask-knn", seed=9, seconds={"fit": s}) for dataset, s in (("glass", 540), ("wine", 60))
+    )
+    write_store(tmp_path, [slow, quick])
+    tasks = [a_task((0, 1)), a_task((0,), dataset="glass")]
+    work = Work(tasks, tmp_path / "runs")
+    assert work.summary() == "0/3 runs"
+    now[0] += 120
+    assert work.finish(a_record("wine", "mask-knn", seed=0)) == "1/3 runs, about 20 min left"  # (60 + 540) / 60 * 2
+    now[0] += 1080
+    work.finish(a_record("glass", "mask-knn", seed=0))
+    assert work.finish(a_record("wine", "mask-knn", seed=1)) == "3/3 runs, about 0 min left"
+
+
+def test_a_run_is_described_in_a_line():
+    done = a_record("wine", "npt-ad", "paper", seed=3, f1=40.0)
+    assert describe(done) == "wine npt-ad paper seed 3: F1 40.0, AUROC 70.0, 3.0 s"
+    assert describe(a_record("wine", "mask-knn", seed=3, outcome="time")) == "wine mask-knn seed 3: time, it broke"
+
+
+# Real processes
+
+
+def wait_for(condition, seconds=120):
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "waited in vain"
+        time.sleep(0.05)
+
+
+def is_gone(pid):
+    try:
+        return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True
+
+
+def bench(*arguments, prelude=""):
+    code = f"{prelude}\nfrom nptad.bench.bench_cli import app\napp({list(map(str, arguments))!r})"
+    return subprocess.Popen([sys.executable, "-c", code], start_new_session=True, stderr=subprocess.DEVNULL)
+
+
+def test_interrupting_it_is_no_failure_of_the_runs(monkeypatch, tmp_path):
+    body = (
+        f'say({{"start": task["seeds"][:1]}})\nopen("{tmp_path}/" + str(os.getpid()) + ".pid", "w")\nsys.stdin.read()'
+    )
+    with monkeypatch.context() as patch:
+        use_worker(patch, tmp_path, body)
+        program = sys.executable
+    options = (
+        "run",
+        "--methods",
+        "mask-knn",
+        "--datasets",
+        "wine",
+        "--seeds",
+        "0-15",
+        "--jobs",
+        2,
+        "--results",
+        tmp_path,
+    )
+    parent = bench(*options, prelude=f"import sys; sys.executable = {program!r}")
+    wait_for(lambda: len(list(tmp_path.glob("*.pid"))) == 2)
+    os.killpg(parent.pid, signal.SIGINT)  # as a terminal does for Ctrl-C
+    assert parent.wait(timeout=60) != 0
+    wait_for(lambda: all(is_gone(int(path.stem)) for path in tmp_path.glob("*.pid")))
+    assert read_records(tmp_path / "runs") == []
+
+
+_SLOW = """
+class Slow:
+    def __init__(self, random_state): self.seed = random_state
+    def fit(self, x):
+        with open("log", "a") as file: file.write(f"{self.seed} {os.getpid()}\\n")
+        if self.seed == 2 and not os.path.exists("go"): time.sleep(600)
+    def score(self, x): return x[:, 0]
+"""
+
+
+def test_kill_9_loses_nothing_finished_and_only_the_rest_is_done_afterwards(monkeypatch, tmp_path):
+    own_method(monkeypatch, tmp_path, "slow", _SLOW)
+
+    def begun():
+        return [line.split() for line in Path("log").read_text().splitlines()] if Path("log").exists() else []
+
+    store = Path("results/runs/separable.jsonl")
+    parent = bench("run", "--methods", "slow:Slow", "--datasets", "separable", "--seeds", "0-3")
+    wait_for(lambda: len(begun()) == 3 and store.exists() and store.read_bytes().count(b"\n") == 2)
+    parent.kill()
+    parent.wait()
+    finished = store.read_bytes()
+    wait_for(lambda: is_gone(int(begun()[2][1])))  # the worker goes with its parent
+    assert [record["seed"] for record in read_records(store.parent)] == [0, 1]
+
+    with store.open("ab") as file:
+        file.write(b'{"dataset": "separ')  # as if the kill had come in the middle of writing
+    Path("go").touch()
+    plan = Plan(("slow:Slow",), ("separable",), tuple(range(4)), "paper")
+    run_tasks(missing_tasks(plan, store.parent), store.parent)
+    assert store.read_bytes().startswith(finished)
+    assert [seed for seed, _ in begun()] == ["0", "1", "2", "2", "3"]
+    assert [(r["seed"], r["outcome"]) for r in read_records(store.parent)] == [(seed, "done") for seed in range(4)]
+    assert missing_tasks(plan, store.parent) == []

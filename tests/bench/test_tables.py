@@ -1,0 +1,346 @@
+"""Tables, the page and the figures, from a small made-up store."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from xml.etree import ElementTree
+
+import pytest
+from bench_helpers import a_record, small_study, write_store
+
+from nptad.bench.datasets import DATASETS
+from nptad.bench.figures import draw_all
+from nptad.bench.grid import Figure, Grid
+from nptad.bench.page import write_page
+from nptad.bench.rules import RULES
+from nptad.bench.stats import gather
+from nptad.bench.tables import (
+    ablation_table,
+    against_published,
+    contamination_table,
+    main_table,
+    published_f1,
+    rules_table,
+    runtime_table,
+)
+
+# Grids
+
+GRID = Grid(
+    "name",
+    "Shares in %, and R&D",
+    ["data set", "a_b", "c"],
+    [["x_1", Figure(72.25, 7.74, bold=True), Figure(-5.0)], ["y", None, "text, 50 %"], ["z", Figure(0.5), Figure(3.0)]],
+)
+
+
+def read_csv(text):
+    return list(csv.DictReader(io.StringIO(text)))
+
+
+def read_markdown(text):
+    """Rows of a Markdown table as column -> cell."""
+    head, _, *body = [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines()]
+    assert all(len(row) == len(head) for row in body)
+    return [dict(zip(head, row, strict=True)) for row in body]
+
+
+def by_name(grid):
+    return {next(iter(row.values())): row for row in read_markdown(grid.markdown())}
+
+
+def test_markdown():
+    assert read_markdown(GRID.markdown()) == [
+        {"data set": "x_1", "a_b": "**72.2 ± 7.7**", "c": "-5.0"},
+        {"data set": "y", "a_b": "", "c": "text, 50 %"},
+        {"data set": "z", "a_b": "0.5", "c": "3.0"},
+    ]
+
+
+def test_csv_has_a_column_for_spreads_where_there_are_any():
+    assert read_csv(GRID.csv()) == [
+        {"data set": "x_1", "a_b": "72.250", "a_b_std": "7.740", "c": "-5.000"},
+        {"data set": "y", "a_b": "", "a_b_std": "", "c": "text, 50 %"},
+        {"data set": "z", "a_b": "0.500", "a_b_std": "", "c": "3.000"},
+    ]
+
+
+def test_latex_is_balanced_and_escaped():
+    text = GRID.latex()
+    assert re.findall(r"\\begin\{(\w+)\}", text) == re.findall(r"\\end\{(\w+)\}", text)[::-1] == ["table", "tabular"]
+    assert text.count("{") == text.count("}")
+    assert r"\begin{tabular}{lrr}" in text
+    assert r"\caption{Shares in \%, and R\&D}" in text
+    rows = [line for line in text.splitlines() if line.endswith(r"\\")]
+    assert rows == [
+        r"data set & a\_b & c \\",
+        r"x\_1 & $\mathbf{72.2 \pm 7.7}$ & $-5.0$ \\",
+        r"y &  & text, 50 \% \\",
+        r"z & $0.5$ & $3.0$ \\",
+    ]
+
+
+def test_a_grid_without_rows_still_has_its_head(tmp_path):
+    empty = Grid("empty", "", ["a", "b"], [])
+    assert empty.csv() == "a,b\n"
+    assert read_markdown(empty.markdown()) == []
+    assert {path.name for path in empty.write(tmp_path)} == {"empty.md", "empty.csv", "empty.tex"}
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["empty.csv", "empty.md", "empty.tex"]
+
+
+# Tables
+
+
+@pytest.fixture
+def results():
+    return gather(small_study())
+
+
+def test_main_table(results):
+    rows = by_name(main_table(results, "f1"))
+    assert list(rows) == ["wine", "glass", "breastw", "mean", "mean std", "mean rank"]
+    assert rows["wine"] == {
+        "data set": "wine",
+        "NPT-AD": "**72.0 ± 1.6**",
+        "Transformer": "32.0 ± 1.6",
+        "NPT-AD, library": "**74.0 ± 1.6**",
+        "Mask-KNN": "42.0 ± 1.6",
+        "NPT-AD, published": "72.5",
+        "Transformer, published": "23.5",
+        "Mask-KNN, published": "28.0",
+    }
+    assert [rows[name]["NPT-AD"] for name in ("mean", "mean std", "mean rank")] == ["73.0", "1.6", "2.0"]
+    assert rows["mean"]["NPT-AD, published"] == "64.8"  # (72.5 + 26.2 + 95.7) / 3
+    assert [rows["mean rank"][name] for name in ("NPT-AD, library", "Mask-KNN", "Transformer")] == ["1.0", "3.0", "4.0"]
+
+
+def test_only_f1_has_published_figures_beside_it(results):
+    grid = main_table(results, "auroc")
+    assert not [column for column in grid.columns if "published" in column]
+    assert by_name(grid)["wine"]["NPT-AD"] == "**86.0 ± 0.8**"
+
+
+def test_summaries_are_over_the_data_sets_that_all_methods_have():
+    records = [*small_study(), a_record("pima", "mask-knn", f1=0.0)]
+    grid = main_table(gather(records), "f1")
+    rows = by_name(grid)
+    assert rows["pima"]["Mask-KNN"] == "**0.0**"
+    assert rows["pima"]["NPT-AD"] == ""
+    assert rows["mean"]["Mask-KNN"] == "43.0"
+    assert "over the 3 data sets that all methods have" in grid.caption
+
+
+def test_a_method_of_the_contamination_study_only_is_no_column_without_figures():
+    records = [*small_study(), a_record("separable@0.1", "transformer", "default")]
+    assert main_table(gather(records), "f1") == main_table(gather(small_study()), "f1")
+
+
+def test_a_single_run_has_no_spread_that_could_count_in_the_mean():
+    records = [a_record("wine", "mask-knn", seed=seed, f1=value) for seed, value in enumerate((40.0, 60.0))]
+    records += [
+        a_record("glass", "mask-knn"),
+        a_record("wine", "npt-ad", "paper"),
+        a_record("glass", "npt-ad", "paper"),
+    ]
+    rows = by_name(main_table(gather(records), "f1"))
+    assert rows["wine"]["Mask-KNN"] == "**50.0 ± 10.0**"
+    assert rows["glass"]["Mask-KNN"] == "**50.0**"
+    assert rows["mean std"]["Mask-KNN"] == "10.0"
+    assert rows["mean std"]["NPT-AD"] == ""
+
+
+def test_ablation_says_which_dependencies_matter(results):
+    rows = by_name(ablation_table(results))
+    assert list(rows) == ["wine", "glass", "breastw", "mean F1", "mean AUROC"]
+    said = ("features", "rows", "features, published", "rows, published")
+    assert [rows["wine"][name] for name in said] == ["yes", "yes", "yes", "yes"]
+    assert [rows["glass"][name] for name in said] == ["yes", "yes", "no", "yes"]
+    assert [rows["mean F1"][name] for name in ("Transformer", "Mask-KNN", "NPT-AD")] == ["33.0", "43.0", "73.0"]
+    assert rows["mean AUROC"]["NPT-AD"] == "86.5"
+
+
+def test_against_published(results):
+    rows = by_name(against_published(results))
+    assert rows["wine"] == {
+        "data set": "wine",
+        "seeds": "3",
+        "ours": "72.0 ± 1.6",
+        "published": "72.5",
+        "difference": "-0.5",
+    }
+    assert rows["glass"]["difference"] == "46.8"
+    assert rows["mean"]["difference"] == "8.2"
+
+
+def test_runtime_stands_beside_the_papers(results):
+    row = by_name(runtime_table(results))["wine"]
+    assert [row[name] for name in ("NPT-AD, train", "NPT-AD, score", "paper, train", "paper, score")] == [
+        "2.0",
+        "1.0",
+        "63",
+        "68",
+    ]
+
+
+def test_rules_table():
+    def runs(dataset, **f1):
+        rules = {rule: {"f1": f1.get(rule, 50.0), "auroc": 80.0} for rule in RULES}
+        return [a_record(dataset, "npt-ad", "paper", seed, rules=rules) for seed in (0, 1)]
+
+    rows = by_name(rules_table(gather([*runs("wine", log=60.0), *runs("glass", log=20.0, max=80.0)]), "f1"))
+    assert (rows["wine"]["log"], rows["glass"]["max"], rows["glass"]["log"]) == (
+        "**60.0 ± 0.0**",
+        "**80.0 ± 0.0**",
+        "20.0 ± 0.0",
+    )
+    assert (rows["mean"]["log"], rows["mean"]["max"]) == ("40.0", "65.0")
+    assert (rows["mean rank"]["log"], rows["mean rank"]["max"]) == ("3.5", "2.5")
+    assert rows["largest loss to the best rule"]["log"] == "60.0"
+
+
+def test_runs_without_rules_have_no_place_in_the_rules_table():
+    members = a_record("wine", "npt-ad", "paper", settings={"n_members": 4}, rules={})
+    assert rules_table(gather([members])).rows == []
+
+
+def test_contamination_table(results):
+    rows = by_name(contamination_table(results))
+    assert list(rows) == ["0%", "5%"]
+    assert rows["5%"]["NPT-AD, F1"] == "74.5 ± 0.5"
+    assert rows["0%"]["Transformer, AUROC"] == "99.8 ± 0.2"
+
+
+@pytest.mark.parametrize("table", [main_table, rules_table])
+def test_tables_of_nothing_are_empty(table):
+    assert table({}, "f1").rows == []
+    assert contamination_table({}).rows == ablation_table({}).rows == runtime_table({}).rows == []
+
+
+def test_every_published_figure_of_npt_ad_is_there():
+    assert all(published_f1(dataset, "npt-ad") is not None for dataset in DATASETS)
+    assert published_f1("forestcover", "transformer") is None
+
+
+# The page
+
+FIGURES = {"mean_f1", "mean_rank", "critical_difference", "contamination", "accuracy_runtime", "against_published"}
+
+
+@pytest.fixture(scope="module")
+def drawn(tmp_path_factory):
+    """The small study with its figures."""
+    results = tmp_path_factory.mktemp("results")
+    write_store(results, small_study())
+    draw_all(results)
+    return results
+
+
+def page_of(results, records):
+    write_store(results, records)
+    write_page(results)
+    return (results / "README.md").read_text(encoding="utf-8")
+
+
+def test_the_page_has_all_studies_and_the_tables_are_files_too(tmp_path):
+    page = page_of(tmp_path, small_study())
+    headings = re.findall(r"^## (.+)$", page, re.MULTILINE)
+    assert headings[0] == "Coverage"
+    for study in ("published", "F1", "AUROC", "average precision", "dependencies", "Contaminated", "rules", "Run time"):
+        assert any(study in heading for heading in headings), study
+    for path in (tmp_path / "tables").glob("*.md"):
+        assert path.read_text(encoding="utf-8") in page
+    assert {path.suffix for path in (tmp_path / "tables").iterdir()} == {".md", ".csv", ".tex"}
+    assert all(read_csv(path.read_text(encoding="utf-8")) for path in (tmp_path / "tables").glob("*.csv"))
+
+
+def section(page, title):
+    return page.partition(f"## {title}\n")[2].partition("\n## ")[0]
+
+
+def test_coverage_is_honest(tmp_path):
+    records = small_study()
+    records += [a_record("vowels", "npt-ad", "paper", seed, settings={"n_steps": 7}) for seed in (0, 1)]
+    records += [a_record("letter", "mask-knn", seed=seed, outcome="memory") for seed in (0, 1, 5)]
+    tmp_path.joinpath("reasons.csv").write_text("dataset,reason\nmnist,It would take a week.\n")
+    coverage = section(page_of(tmp_path, records), "Coverage")
+    assert "| wine | 3 | 3 | 3 | 3 |" in coverage
+    assert "| vowels | 2 |  |  |  |" in coverage
+    assert "* vowels, NPT-AD: n_steps 7 instead of 1000\n" in coverage
+    assert "* wine, " not in coverage
+    assert "* pima, npt-ad paper, seed 0: time, it broke" in coverage
+    assert "* letter, mask-knn, seeds 0, 1, 5: memory, it broke" in coverage
+    not_run = coverage.partition("Without any result:")[2]
+    assert "* mnist: It would take a week.\n" in not_run
+    assert "* letter: no run has finished.\n" in not_run
+    assert "* musk: not run yet.\n" in not_run
+    assert f"* speech: not run yet. {DATASETS['speech'].note}\n" in not_run
+    assert all(f"* {name}: " in not_run for name in DATASETS if name not in ("wine", "glass", "breastw", "vowels"))
+    assert "* wine" not in not_run
+
+
+def test_settings_that_are_no_more_do_not_stop_the_page(tmp_path):
+    page = page_of(tmp_path, [a_record("wine", "npt-ad", "paper", settings={"gone": 5})])
+    assert "* wine, NPT-AD: gone 5\n" in page
+
+
+def test_what_is_far_below_the_published_figure_has_a_reason(tmp_path):
+    records = [a_record("wine", "npt-ad", "paper", f1=67.6), a_record("letter", "npt-ad", "paper", f1=60.0)]
+    records += [a_record("musk", "npt-ad", "paper", f1=90.0)]
+    tmp_path.joinpath("reasons.csv").write_text('dataset,reason\nletter,"Half the steps, to save time."\n')
+    below = section(page_of(tmp_path, records), "NPT-AD against the published figures")
+    assert "* **letter**: Half the steps, to save time.\n" in below
+    assert "* **musk**: not looked into yet.\n" in below
+    assert "**wine**" not in below
+
+
+def test_the_page_shows_the_figures_that_there_are(drawn, tmp_path):
+    assert "](figures/" not in page_of(tmp_path, small_study())
+    write_page(drawn)
+    page = (drawn / "README.md").read_text(encoding="utf-8")
+    assert set(re.findall(r"\]\(figures/(\w+)\.svg\)", page)) == FIGURES
+
+
+def test_the_page_of_an_empty_store_says_that_nothing_was_run(tmp_path):
+    page = page_of(tmp_path, [])
+    assert all(f"* {name}: " in page for name in DATASETS)
+
+
+# Figures
+
+
+def test_figures_are_well_formed_and_the_same_every_time(drawn):
+    first = {path: path.read_bytes() for path in (drawn / "figures").iterdir()}
+    assert {path.name for path in first} == {f"{name}.{suffix}" for name in FIGURES for suffix in ("svg", "png")}
+    for path, content in first.items():
+        if path.suffix == ".svg":
+            assert ElementTree.fromstring(content).tag == "{http://www.w3.org/2000/svg}svg"
+        else:
+            assert content.startswith(b"\x89PNG")
+    assert {path: path.read_bytes() for path in draw_all(drawn)} == first
+
+
+def words(path):
+    """matplotlib draws text as paths and leaves the words in comments."""
+    return set(re.findall(r"<!-- (.+?) -->", path.read_text()))
+
+
+def test_figures_name_methods_and_numbers(drawn):
+    bars = words(drawn / "figures" / "mean_f1.svg")
+    assert {"NPT-AD", "NPT-AD, library", "Transformer", "Mask-KNN", "73.0", "75.0", "33.0", "43.0"} <= bars
+    assert {"2.0", "1.0", "4.0", "3.0"} <= words(drawn / "figures" / "mean_rank.svg")
+    assert {"wine", "glass", "breastw"} <= words(drawn / "figures" / "against_published.svg")
+    assert "pima" not in words(drawn / "figures" / "against_published.svg")
+
+
+def test_only_what_the_runs_allow_is_drawn(tmp_path):
+    assert draw_all(tmp_path) == []
+    write_store(tmp_path, [a_record("wine", "npt-ad", "paper"), a_record("glass", "mask-knn")])
+    assert {path.stem for path in draw_all(tmp_path)} == {"against_published"}
+
+
+def test_methods_that_are_equal_everywhere_can_be_drawn(tmp_path):
+    columns = (("npt-ad", "paper"), ("transformer", "paper"), ("mask-knn", ""))
+    write_store(tmp_path, [a_record(d, m, p, f1=100.0) for d in ("wine", "glass", "pima", "musk") for m, p in columns])
+    assert "mean_rank" in {path.stem for path in draw_all(tmp_path)}
