@@ -465,3 +465,11 @@ def test_without_matplotlib_the_error_says_what_to_install(hostile, monkeypatch)
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(NPTADError, match=r"needs matplotlib; install it with pip install 'nptad\[report\]'"):
         hostile.plot()
+
+
+def test_no_rows_are_explained_by_nothing(fitted):
+    """The anomalies of a table without any are the first thing a user passes on."""
+    for empty in (pd.DataFrame({"a": [], "b": []}), np.empty((0, 2)), pa.table({"a": pa.array([], pa.float64())})):
+        explanation = fitted.explain(empty)
+        assert len(explanation) == 0
+        assert len(explanation.frame()) == 0

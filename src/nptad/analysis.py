@@ -105,8 +105,6 @@ def analyse(selection: Selection, detector: NPTAD, share: float | None = None) -
 def flagged_reasons(detector: NPTAD, features: pa.Table, detection: Detection) -> dict[int, str]:
     """The reasons of each flagged row in one line."""
     flagged = most_anomalous(detection, int(detection.anomaly.sum()))
-    if not len(flagged):
-        return {}
     return {why.row: reasons_text(why) for why in explain_rows_of(detector, features, flagged)}
 
 
@@ -118,7 +116,7 @@ def most_anomalous(detection: Detection, count: int) -> np.ndarray:
 def explain_rows_of(detector: NPTAD, features: pa.Table, rows: Sequence[int] | np.ndarray) -> Explanation:
     """Explain some rows of a table; each keeps its number in the whole table."""
     chosen = [int(row) for row in rows]
-    explanation = detector.explain(features.take(chosen))
+    explanation = detector.explain(features.take(pa.array(chosen, pa.int64())))
     numbered = (replace(why, row=row) for row, why in zip(chosen, explanation, strict=True))
     return replace(explanation, rows=tuple(numbered))
 

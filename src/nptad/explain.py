@@ -151,7 +151,9 @@ class Explanation(Sequence[RowExplanation]):
 
 
 def explain_rows(ensemble: Ensemble, schema: Schema, table: Any) -> Explanation:
-    """Explain every row of a table."""
+    """Explain every row of a table; of one without rows, such as the anomalies where there are none, nothing."""
+    if getattr(table, "shape", (1,))[0] == 0:
+        return Explanation((), backend_of(table))
     x, cells = encode(schema, table), match(schema, read_columns(table))
     rows: list[RowExplanation] = []
     for start in range(0, len(x), _ROWS_AT_ONCE):

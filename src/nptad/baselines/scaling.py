@@ -29,7 +29,7 @@ def check_rows(x: Any) -> np.ndarray:
     nptad.errors.InputError: x must be a table with two axes, rows and columns, but it has 1.
     """
     try:
-        rows = np.asarray(x, dtype=np.float64)
+        rows = np.asarray(x, dtype=np.float64, order="C")
     except (TypeError, ValueError) as error:
         raise InputError(f"x must be a rectangular array of numbers ({error}); encode categories first.") from error
     if rows.ndim != 2:
