@@ -307,6 +307,7 @@ def demo(*, seed: Seed = 0) -> None:
     run_demo(seed)
 
 
+app.command("nptad.web.web_cli:serve", help="Open a page in the browser: drop a table, see its anomalies.")
 if find_spec("pooch") and find_spec("psutil"):  # the extra `bench` is installed
     app.command(
         "nptad.bench.bench_cli:app",
