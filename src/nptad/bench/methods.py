@@ -138,6 +138,15 @@ METHODS: dict[str, MethodSpec] = {
             # The paper: masks of two features, of one above 200,000 rows.
             configure=lambda preset, shape: {"max_masked": 2 if shape.n_rows <= 200_000 else 1},
         ),
+        array_method("iforest", "IForest", _BASELINES + "iforest:IForest"),
+        array_method("knn", "KNN", _BASELINES + "knn:KNN", k=5, scaling="standard"),
+        array_method("copod", "COPOD", _BASELINES + "copod:COPOD"),
+        array_method("rrcf", "RRCF", _BASELINES + "rrcf:RRCF"),
+        array_method("pidforest", "PIDForest", _BASELINES + "pidforest:PIDForest"),
+        array_method("1nn", "1-NN, min-max", _BASELINES + "knn:KNN", k=1, scaling="minmax"),
+        array_method("lof", "LOF", _BASELINES + "lof:LOF"),
+        array_method("ocsvm", "OCSVM", _BASELINES + "ocsvm:OCSVM"),
+        array_method("gmm", "GMM ensemble", _BASELINES + "gmm:GMMEnsemble"),
     )
 }
 """The methods by name, in the order of the tables."""

@@ -79,7 +79,8 @@ def run_estimator(splits: list[Split], seeds: list[int], settings: Settings, n_m
 def _encode(split: Split) -> tuple[CellLayout, np.ndarray, np.ndarray]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", TableWarning)
-        schema = learn_schema(split.train, split.categorical or None)
+        # As in the paper, only what is published as a category is one; the library would also take flags for such.
+        schema = learn_schema(split.train, list(split.categorical))
     return schema.layout, encode(schema, split.train), encode(schema, split.test)
 
 
