@@ -1,15 +1,15 @@
 # Needs Python >= 3.11 and make; everything else is set up in .venv.
 PYTHON ?= python3
 BIN := .venv/bin
-export OMP_NUM_THREADS ?= 2
 
 .PHONY: demo test lint clean
 
 demo: .venv/installed
 	$(BIN)/nptad demo
 
+# Two processes with a thread each: more threads would fight over the cores.
 test: .venv/installed
-	$(BIN)/python -m pytest
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile
 
 lint: .venv/installed
 	$(BIN)/ruff check .

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 import nptad.score
 from nptad.masks import mask_bank
 from nptad.score import (
-    cell_contributions,
     counted_masks,
     expected_cells,
     mask_losses,
     mean_losses,
+    pair_losses,
     prepare_member,
     score_rows,
 )
@@ -137,14 +137,25 @@ def test_small_memory_budget_gives_the_same_scores(monkeypatch):
     np.testing.assert_array_equal(score_rows(member, rows, masks), scores)
 
 
-def test_contributions_add_up_to_the_mean_score():
+def test_losses_of_pairs_agree_with_the_oracle():
     model = random_model(MIXED, [7])
-    masks = bank(MIXED, (1, 2))
-    member = member_of(model, 0, random_rows(MIXED, 30, seed=5), len(masks))
-    rows = random_rows(MIXED, 10, seed=6)
-    contributions = cell_contributions(member, rows, masks)
-    np.testing.assert_allclose(contributions.sum(1), score_rows(member, rows, masks), rtol=1e-5)
-    assert (contributions[rows.isnan()] == 0).all()
+    context, rows = random_rows(MIXED, 6, seed=5), random_rows(MIXED, 4, seed=6, missing=0.3)
+    assert rows.isnan().any()
+    cells = torch.tensor([[0, 2, 3], [1, 2, 0], [3, 1, 2], [2, 3, 0]])
+    own = torch.tensor([-1, 4, -1, 0])
+    fast = pair_losses(member_of(model, 0, context, 1), rows, cells, own)
+    reference = ReferenceNPT(model, 0)
+    for i, row in enumerate(rows.numpy()):
+        allowed = np.tri(7, 7, dtype=bool)
+        allowed[:6, :6] = True
+        allowed[6, own[i]] = own[i] < 0
+        for a, ignored in enumerate(cells[i].tolist()):
+            for b, cell in enumerate(cells[i].tolist()):
+                hidden = np.zeros((7, 4), bool)
+                hidden[6, [ignored, cell]] = True
+                predicted = reference.forward(np.vstack([context, row]), hidden, allowed)[6][cell]
+                slow = 0.0 if np.isnan(row[cell]) else reference.cell_loss(predicted, row[cell], N_TRAIN)
+                np.testing.assert_allclose(fast[i, a, b], slow, rtol=1e-3, atol=1e-5)
 
 
 def test_a_row_without_values_scores_zero():

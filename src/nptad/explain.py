@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from html import escape
 from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 import torch
 
-from nptad.ensemble import Ensemble
+from nptad.ensemble import Ensemble, Witnesses
 from nptad.errors import NPTADError
 from nptad.rawtable import backend_of, build_frame, read_columns
-from nptad.score import cell_contributions, context_weights, expected_cells
+from nptad.score import context_weights, expected_cells, mask_losses, pair_losses
 from nptad.table import Category, Schema, decode_cell, encode, match, readable
 
 if TYPE_CHECKING:
@@ -24,6 +24,9 @@ KEPT_TRAINING_ROWS = 10
 
 _ROWS_AT_ONCE = 256
 """Rows explained together; what is held for each, a weight for every training row in a context, can be long."""
+
+_SUSPECTS = 32
+"""Cells of a row, those with the largest losses, that are ignored in turn to see what becomes of the others."""
 
 _SHOWN_CELLS = 10
 """Cells drawn or listed for a row; the others are summed up."""
@@ -46,7 +49,8 @@ class CellReason:
     """What the model expected from the rest of the row and the training rows; None for a rare category (see
     :data:`nptad.table.MAX_CATEGORIES`)."""
     contribution: float
-    """The cell's share of the row's score; the shares add up to it."""
+    """The cell's share of the row's score; the shares add up to it. In proportion to the loss of the cell plus the fall
+    of the whole row's loss when the cell is ignored: a corrupted cell also spoils what is expected of the others."""
     probability: float | None = None
     """Probability that the model gave to the seen category; None for numbers."""
 
@@ -68,7 +72,7 @@ class RowExplanation:
     row: int
     """Position in the explained table."""
     score: float
-    """Anomaly score, higher = more anomalous: minus ``score_samples``, to rounding."""
+    """Anomaly score, higher = more anomalous: minus ``score_samples``."""
     reasons: tuple[CellReason, ...]
     """All cells, largest contribution first."""
     leaned_on: tuple[TrainingRow, ...]
@@ -166,22 +170,24 @@ def _explain_block(
     ensemble: Ensemble, schema: Schema, x: np.ndarray, cells: dict[str | int, np.ndarray], first_row: int
 ) -> list[RowExplanation]:
     witnesses = ensemble.witnesses(x)
-    masks, aggregation = ensemble.masks.to(ensemble.device), ensemble.model.settings.aggregation
-    n_rows, n_features = x.shape
-    n_numeric, cardinalities = schema.layout.n_numeric, schema.layout.cardinalities
-    contributions, numeric = np.zeros((n_rows, n_features)), np.zeros((n_rows, n_numeric))
-    probabilities = np.zeros((n_rows, len(cardinalities), ensemble.model.out_category.shape[-1]))
+    scores = ensemble.scores(x, witnesses)
+    masks = ensemble.masks.to(ensemble.device)
+    n_rows, n_numeric = len(x), schema.layout.n_numeric
+    numeric = np.zeros((n_rows, n_numeric))
+    probabilities = np.zeros((n_rows, len(schema.layout.cardinalities), ensemble.model.out_category.shape[-1]))
     attention = np.zeros((n_rows, len(ensemble.context)))
     for k, member, judged, own in ensemble.hearings(witnesses):
         weight = witnesses.weights[judged, k, None]
         rows = torch.from_numpy(x[judged]).to(ensemble.device)
-        contributions[judged] += weight * cell_contributions(member, rows, masks, aggregation, own).cpu().numpy()
         expected = expected_cells(member, rows, own)
         numeric[judged] += weight * expected.numeric.double().cpu().numpy()
         probabilities[judged] += weight[..., None] * expected.log_probabilities.double().exp().cpu().numpy()
         if member.cache:
             leaned = context_weights(member, rows, masks, own).cpu().numpy()
             attention[np.ix_(judged, ensemble.context_rows[k])] += weight * leaned
+    suspicion = _suspicion(ensemble, x, witnesses)
+    total = suspicion.sum(axis=1, keepdims=True)
+    contributions = scores[:, None] * np.divide(suspicion, total, out=np.zeros_like(suspicion), where=total > 0)
 
     explained = []
     for i in range(n_rows):
@@ -199,13 +205,49 @@ def _explain_block(
         explained.append(
             RowExplanation(
                 first_row + i,
-                float(contributions[i].sum()),
+                float(scores[i]),
                 tuple(reasons),
                 _largest(attention[i], ensemble.context_source),
                 float(attention[i].sum()),
             )
         )
     return explained
+
+
+def _suspicion(ensemble: Ensemble, x: np.ndarray, witnesses: Witnesses) -> np.ndarray:
+    """How much of a row's score each cell answers for, (n, D), up to a factor for each row.
+
+    The loss of a cell alone would blame the victims too: where columns depend on one another, a corrupted cell spoils
+    what is expected of the others, some of which may then look worse than itself. But only with the corrupted cell
+    ignored do all of them fit again. So a cell answers for its own loss, and once more for the fall of the whole row's
+    loss when it is ignored, if it does fall.
+    """
+    n_rows, n_features = x.shape
+    masks, scale = ensemble.masks.numpy(), ensemble.mask_scale[:, None]
+    in_score = (masks / scale).sum(axis=0) / masks.sum(axis=0).clip(min=1)  # what the score counts a cell's loss by
+    singles = torch.eye(n_features, dtype=torch.bool, device=ensemble.device)
+    losses = np.zeros((n_rows, n_features))
+    for k, member, judged, own in ensemble.hearings(witnesses):
+        plain = replace(member, mask_scale=torch.ones(n_features, device=ensemble.device))
+        rows = torch.from_numpy(x[judged]).to(ensemble.device)
+        losses[judged] += (
+            witnesses.weights[judged, k, None] * mask_losses(plain, rows, singles, own).double().cpu().numpy()
+        )
+    losses *= in_score
+
+    suspects = np.argsort(-losses, axis=1, kind="stable")[:, :_SUSPECTS]
+    ignoring = np.zeros((n_rows, suspects.shape[1], suspects.shape[1]))
+    for k, member, judged, own in ensemble.hearings(witnesses):
+        rows, cells = (torch.from_numpy(part[judged]).to(ensemble.device) for part in (x, suspects))
+        ignoring[judged] += (
+            witnesses.weights[judged, k, None, None] * pair_losses(member, rows, cells, own).double().cpu().numpy()
+        )
+    ignoring *= in_score[suspects][:, None]
+    alone = np.diagonal(ignoring, axis1=1, axis2=2)
+    spoilt = (alone[:, None] - ignoring).sum(axis=2)  # what ignoring the cell takes from the losses of the others
+    fall = losses.copy()
+    np.put_along_axis(fall, suspects, alone + spoilt, axis=1)
+    return losses + fall.clip(min=0)
 
 
 def _largest(weights: np.ndarray, source: np.ndarray) -> tuple[TrainingRow, ...]:

@@ -116,27 +116,25 @@ def counted_masks(x: Tensor, masks: Tensor) -> Tensor:
 
 
 @torch.no_grad()
-def cell_contributions(
-    member: Member, x: Tensor, masks: Tensor, aggregation: str = "mean", own: Tensor | None = None
-) -> Tensor:
-    """Share of every cell in the row's score, (n, D); the shares of a row add up to its score.
+def pair_losses(member: Member, x: Tensor, cells: Tensor, own: Tensor | None = None) -> Tensor:
+    """Loss of one cell while a second is ignored, (n, U, U), for U cells (n, U) of each row.
 
-    For the largest loss, the cells hidden by the mask that decides share the score and the others have no part in it.
+    Entry (a, b) is the loss of the row's cell b with its cells a and b hidden, entry (b, b) that with b alone hidden.
     """
-    n_masks, n_features = masks.shape
-    total = x.new_zeros(len(x), n_features, dtype=torch.float64)
-    at_once = max(1, MEMORY_BUDGET // (8 * n_masks * n_features))
-    for rows in torch.arange(len(x), device=x.device).split(at_once):
-        losses = x.new_empty(len(rows) * n_masks, n_features, dtype=torch.float64)
-        for chunk in _reconstructions(member, x[rows], masks, None if own is None else own[rows]):
-            losses[chunk.place] = chunk.losses.double()
-        losses = losses.view(len(rows), n_masks, n_features)
-        if aggregation == "mean":
-            total[rows] = losses.sum(1) / counted_masks(x[rows], masks).sum(1, keepdim=True).clamp(min=1)
-        else:
-            decisive = losses.sum(2).argmax(1)
-            total[rows] = losses[torch.arange(len(rows), device=x.device), decisive]
-    return total
+    n_cells = cells.shape[1]
+    first, second = torch.triu_indices(n_cells, n_cells, device=x.device)
+    plain = replace(member, mask_scale=x.new_ones(len(first)))
+    losses = x.new_zeros(len(x), n_cells, n_cells)
+    for i in range(len(x)):
+        pairs = torch.stack((cells[i, first], cells[i, second]), dim=1)
+        masks = torch.zeros(len(pairs), x.shape[1], dtype=torch.bool, device=x.device).scatter_(1, pairs, True)
+        for chunk in _reconstructions(plain, x[i : i + 1], masks, None if own is None else own[i : i + 1]):
+            a, b = first[chunk.place], second[chunk.place]
+            of_pair = chunk.losses.gather(1, pairs[chunk.place])
+            losses[i, b, a], losses[i, a, b] = of_pair[:, 0], of_pair[:, 1]
+    # A missing cell is ignored anyway; in a mask, the other one stands for both.
+    alone = losses.diagonal(dim1=1, dim2=2).unsqueeze(1).expand_as(losses)
+    return torch.where(x.gather(1, cells).isnan().unsqueeze(2), alone, losses)
 
 
 @torch.no_grad()

@@ -1,0 +1,346 @@
+"""The page: routes of the FastAPI application, all of them server-rendered."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import shutil
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from html import unescape
+from importlib.resources import files
+from pathlib import Path, PurePosixPath
+from typing import Annotated, Any, BinaryIO, Literal
+
+from fastapi import APIRouter, Depends, FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import FileResponse, HTMLResponse, JSONResponse, RedirectResponse, Response
+from starlette.datastructures import FormData, UploadFile
+from starlette.exceptions import HTTPException
+
+from nptad.errors import InputError
+from nptad.web import jobs
+from nptad.web.choices import Choices, form_values, parse_choices
+from nptad.web.jobs import Job, Store
+from nptad.web.pages import download_name, render, shown_name, status_of
+from nptad.web.process import Target, do_task
+from nptad.web.runner import Runner
+from nptad.web.security import FORM_BYTES, LOOPBACK_HOSTS, Guard, Sessions
+
+FORMATS = {
+    ".csv": "csv",
+    ".txt": "csv",
+    ".tsv": "tsv",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".parquet": "parquet",
+    ".arrow": "arrow",
+    ".feather": "arrow",
+    ".ipc": "arrow",
+}
+"""Formats by suffix, as in :mod:`nptad.tablefile`, which the server does not import: it would bring torch."""
+
+DOWNLOADS = {
+    jobs.SCORES_CSV: "text/csv; charset=utf-8",
+    jobs.SCORES_PARQUET: "application/vnd.apache.parquet",
+    jobs.MODEL: "application/zip",
+    jobs.REPORT: "text/html; charset=utf-8",
+}
+_STATIC = {"style.css": "text/css", "script.js": "text/javascript", "icon.svg": "image/svg+xml"}
+_MAX_FIELDS = 1100
+_TOO_LATE = "This job is {}, so that this cannot be done now."
+
+
+@dataclass(frozen=True)
+class Config:
+    """How a server is set up."""
+
+    directory: Path
+    """Where jobs are kept."""
+    max_bytes: int = 200_000_000
+    max_rows: int = 1_000_000
+    token: str | None = None
+    """Asked of every browser; None only if nobody but this machine can reach the server."""
+    hosts: frozenset[str] = LOOPBACK_HOSTS
+    """Names the server answers to."""
+    target: Target = do_task
+    """What runs in the processes of jobs."""
+
+
+@dataclass(frozen=True)
+class Site:
+    """What the routes share."""
+
+    config: Config
+    store: Store
+    runner: Runner
+    sessions: Sessions
+
+    def find(self, job_id: str) -> Job:
+        """A job by its name; what a client sends is looked up and never becomes part of a path."""
+        job = self.store.jobs.get(job_id)
+        if job is None:
+            raise HTTPException(404, "There is no such job; perhaps it was deleted.")
+        return job
+
+    def status(self, job: Job) -> dict[str, Any]:
+        """How a job stands."""
+        queue = self.store.queue()
+        return status_of(job, self.runner, queue.index(job) + 1 if job in queue else 0)
+
+
+def create_app(config: Config) -> FastAPI:
+    """The application; jobs are run from its start to its end.
+
+    Raises
+    ------
+    InputError
+        If the directory cannot be used.
+    """
+    store = Store(config.directory)
+    runner = Runner(store, config.max_bytes, config.max_rows, config.target)
+    site = Site(config, store, runner, Sessions(store.secret, config.token))
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        await runner.start()
+        try:
+            yield
+        finally:
+            await runner.stop()
+            store.close()
+
+    app = FastAPI(title="nptad", lifespan=lifespan, docs_url=None, redoc_url=None, openapi_url=None)
+    app.state.site = site
+    app.include_router(views)
+    app.include_router(actions)
+    app.add_exception_handler(HTTPException, _show_error)
+    app.add_exception_handler(RequestValidationError, _show_error)
+    app.add_middleware(
+        Guard,
+        sessions=site.sessions,
+        hosts=config.hosts,
+        upload_path="/jobs",
+        upload_bytes=config.max_bytes + FORM_BYTES,
+        refuse=lambda status, sentence: render("error", status, sentence=sentence),
+        bounce=lambda path: render("bounce", path=path),
+    )
+    return app
+
+
+def _site(request: Request) -> Site:
+    site: Site = request.app.state.site
+    return site
+
+
+def _job(request: Request, job_id: str) -> Job:
+    return _site(request).find(job_id)
+
+
+async def _checked_form(request: Request) -> AsyncIterator[FormData]:
+    """The form of a request that comes from a page of this session."""
+    async with request.form(max_files=1, max_fields=_MAX_FIELDS) as form:
+        if not _site(request).sessions.fits(request.state.session, form.get("form_token")):
+            raise HTTPException(403, "This page is out of date; load it again and repeat.")
+        yield form
+
+
+TheSite = Annotated[Site, Depends(_site)]
+TheJob = Annotated[Job, Depends(_job)]
+TheForm = Annotated[FormData, Depends(_checked_form)]
+
+views = APIRouter()
+actions = APIRouter(dependencies=[Depends(_checked_form)])
+"""Everything that changes something."""
+
+
+def _page(request: Request, template: str, status: int = 200, **context: Any) -> HTMLResponse:
+    site = _site(request)
+    form_token = site.sessions.form_token(request.state.session)
+    return render(template, status, form_token=form_token, config=site.config, **context)
+
+
+def _start_page(request: Request, status: int = 200, error: str = "") -> HTMLResponse:
+    site = _site(request)
+    listed = [(job, site.status(job)) for job in site.store.newest_first()]
+    return _page(request, "start", status, jobs=listed, suffixes=[*FORMATS], error=error)
+
+
+def _columns_page(
+    request: Request, job: Job, entered: Mapping[str, Any], status: int = 200, error: str = ""
+) -> HTMLResponse:
+    return _page(request, "columns", status, job=job, entered=entered, error=error)
+
+
+def _to(job: Job | None = None) -> RedirectResponse:
+    return RedirectResponse("/" if job is None else f"/jobs/{job.id}", 303)
+
+
+async def _show_error(request: Request, error: Exception) -> Response:
+    if isinstance(error, RequestValidationError):
+        error = HTTPException(404, "There is no such page.")
+    assert isinstance(error, HTTPException)
+    sentence = "There is no such page." if error.detail == "Not Found" else error.detail
+    if request.method == "POST" and request.url.path == "/jobs":
+        return _start_page(request, error.status_code, sentence)
+    return render("error", error.status_code, sentence=sentence)
+
+
+@views.get("/")
+async def start(request: Request) -> Response:
+    """The first page: drop a file, and all jobs."""
+    return _start_page(request)
+
+
+@views.get("/static/{name}")
+async def static(name: Literal["style.css", "script.js", "icon.svg"]) -> Response:
+    """Our style, script and icon."""
+    return Response(files("nptad.web").joinpath("static", name).read_bytes(), media_type=_STATIC[name])
+
+
+@views.get("/jobs/{job_id}")
+async def job_page(request: Request, site: TheSite, job: TheJob) -> Response:
+    """A job: its columns, its progress or its result."""
+    if job.state == "draft":
+        return _columns_page(request, job, form_values(job.choices))
+    if job.state == "done":
+        digest = json.loads((site.store.path(job) / jobs.RESULT / jobs.DIGEST).read_text(encoding="utf-8"))
+        return _page(request, "result", job=job, digest=digest)
+    if job.state in ("queued", "running"):
+        before = [other for other in (site.runner.running, *site.store.queue()) if other is not None]
+        return _page(request, "progress", job=job, standing=site.status(job), line=before)
+    return _page(request, "ended", job=job)
+
+
+@views.get("/jobs/{job_id}/status")
+async def job_status(site: TheSite, job: TheJob) -> Response:
+    """How a job stands, as JSON for the script."""
+    return JSONResponse(site.status(job))
+
+
+@views.get("/jobs/{job_id}/columns")
+async def job_columns(request: Request, job: TheJob) -> Response:
+    """The columns of a job that did not come to its end, to change them."""
+    if job.state in ("queued", "running", "done"):
+        return _to(job)
+    return _columns_page(request, job, form_values(job.choices))
+
+
+@views.get("/jobs/{job_id}/report")
+async def job_report(site: TheSite, job: TheJob) -> Response:
+    """The report as a page of its own: in a sandbox, and with no more rights than it claims itself."""
+    page = _result_file(site, job, jobs.REPORT).read_text(encoding="utf-8")
+    claimed = re.search('<meta http-equiv="Content-Security-Policy" content="([^"<>]*)">', page[:4096])
+    policy = unescape(claimed[1]) if claimed else "default-src 'none'"
+    headers = {
+        "content-security-policy": f"{policy}; frame-ancestors 'none'; sandbox allow-scripts allow-downloads",
+        "cross-origin-opener-policy": "unsafe-none",  # a browser may refuse to open a sandboxed page otherwise
+    }
+    return HTMLResponse(page, headers=headers)
+
+
+@views.get("/jobs/{job_id}/download/{kind}")
+async def download(
+    site: TheSite, job: TheJob, kind: Literal["scores.csv", "scores.parquet", "model.zip", "report.html"]
+) -> Response:
+    """A file of the result."""
+    path = _result_file(site, job, kind)
+    return FileResponse(path, media_type=DOWNLOADS[kind], filename=download_name(job.name, kind))
+
+
+def _result_file(site: Site, job: Job, name: str) -> Path:
+    if job.state != "done":
+        raise HTTPException(404, "This job has no result.")
+    return site.store.path(job) / jobs.RESULT / name
+
+
+@actions.post("/jobs")
+async def upload(request: Request, site: TheSite, form: TheForm) -> Response:
+    """Take a file and read it."""
+    file = form.get("file")
+    if not isinstance(file, UploadFile) or not file.filename:
+        return _start_page(request, 400, "Choose a file first.")
+    name = shown_name(file.filename)
+    return await _new_job(request, site, name, file.file, _format_of(name))
+
+
+@actions.post("/example")
+async def use_example(request: Request, site: TheSite) -> Response:
+    """Take the example."""
+    return await _new_job(request, site, jobs.EXAMPLE, None, None)
+
+
+def _format_of(name: str) -> str:
+    plain = name.lower().removesuffix(".gz")
+    format = FORMATS.get(PurePosixPath(plain).suffix)
+    if format is None or (plain != name.lower() and format in ("parquet", "arrow")):
+        raise HTTPException(
+            415, f"{name} has no suffix that this server takes; use {', '.join(FORMATS)} (text also with .gz)."
+        )
+    return format
+
+
+async def _new_job(request: Request, site: Site, name: str, data: BinaryIO | None, format: str | None) -> Response:
+    job_id, directory = site.store.new_directory()
+    try:
+        if data is not None:
+            await asyncio.to_thread(_save, data, directory / jobs.UPLOAD)
+        found = await site.runner.inspect(directory, name, format)
+        job = Job(job_id, name, found["n_rows"], found["columns"], Choices.from_dict(found["choices"]))
+        site.store.save(job)
+    except BaseException as error:
+        shutil.rmtree(directory, ignore_errors=True)
+        if not isinstance(error, InputError | OSError):
+            raise
+        sentence = str(error) if isinstance(error, InputError) else f"{name} cannot be kept: {error.strerror}."
+        return _start_page(request, 400, sentence)
+    return _to(job)
+
+
+def _save(data: BinaryIO, path: Path) -> None:
+    with path.open("wb") as file:
+        shutil.copyfileobj(data, file, 1 << 20)
+
+
+@actions.post("/jobs/{job_id}/run")
+async def run(request: Request, site: TheSite, job: TheJob, form: TheForm) -> Response:
+    """Start a job as its columns page says."""
+    if job.state in ("queued", "running", "done"):
+        return _to(job)  # pressed twice, or in another tab
+    try:
+        choices = parse_choices(form, job.columns, job.n_rows)
+    except InputError as error:
+        return _columns_page(request, job, form, 400, str(error))
+    site.runner.submit(job, choices)
+    return _to(job)
+
+
+@actions.post("/jobs/{job_id}/again")
+async def again(site: TheSite, job: TheJob) -> Response:
+    """Start a job that did not come to its end, as it was."""
+    if job.state in ("failed", "cancelled", "interrupted"):
+        site.runner.submit(job, job.choices)
+    return _to(job)
+
+
+@actions.post("/jobs/{job_id}/copy")
+async def copy(site: TheSite, job: TheJob) -> Response:
+    """A new job with the same table."""
+    return _to(await asyncio.to_thread(site.store.copy, job))
+
+
+@actions.post("/jobs/{job_id}/cancel")
+async def cancel(site: TheSite, job: TheJob) -> Response:
+    """End a job."""
+    await site.runner.cancel(job)
+    return _to(job)
+
+
+@actions.post("/jobs/{job_id}/delete")
+async def delete(site: TheSite, job: TheJob) -> Response:
+    """Forget a job."""
+    await site.runner.cancel(job)
+    site.store.delete(job)
+    return _to()

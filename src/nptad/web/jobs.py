@@ -1,0 +1,208 @@
+"""Jobs on disk: a directory for each, named by this server, which nobody else may read.
+
+* ``secret``: key of sessions and forms; ``lock``: held while a server uses the directory
+* ``jobs/<id>/job.json``: what is known about the job
+* ``jobs/<id>/upload``: the file as it came, until it has been read; ``table.arrow``: the table in it
+* ``jobs/<id>/result/``: report, scores and model; called ``result.tmp`` until it is complete
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import secrets
+import shutil
+import time
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from typing import Any, Literal
+
+from nptad.errors import InputError
+from nptad.web.choices import Choices
+
+State = Literal["draft", "queued", "running", "done", "failed", "cancelled", "interrupted"]
+"""Drafts wait for the user; interrupted jobs ran when the server ended."""
+
+JOB, UPLOAD, TABLE, RESULT, UNFINISHED = "job.json", "upload", "table.arrow", "result", "result.tmp"
+REPORT, SCORES_CSV, SCORES_PARQUET, MODEL, DIGEST = (
+    "report.html",
+    "scores.csv",
+    "scores.parquet",
+    "model.zip",
+    "digest.json",
+)
+
+EXAMPLE = "parcels (example)"
+"""The name of the example."""
+
+DRAFT_SECONDS = 24 * 3600.0
+"""Drafts older than this are removed when the server starts."""
+
+_ID = re.compile(r"[0-9a-f]{16}")
+
+
+@dataclass
+class Job:
+    """One table and what is to be done, is being done or was done with it."""
+
+    id: str
+    name: str
+    """What the user calls the table; only ever shown."""
+    n_rows: int
+    columns: list[dict[str, Any]]
+    """From :func:`nptad.web.columns.describe_columns`."""
+    choices: Choices
+    state: State = "draft"
+    created: float = field(default_factory=time.time)
+    queued: float = 0.0
+    """When it was put into the queue, in seconds since 1970, as all times here."""
+    started: float = 0.0
+    finished: float = 0.0
+    message: str = ""
+    """Why it failed."""
+    headline: str = ""
+    """The result in a few words."""
+    notes: list[str] = field(default_factory=list)
+    """What the user should know about the run."""
+
+    @property
+    def seconds(self) -> float:
+        """How long it ran."""
+        return self.finished - self.started
+
+    def to_json(self) -> str:
+        """The job as its file has it."""
+        return json.dumps(asdict(self), ensure_ascii=False)
+
+    @classmethod
+    def from_json(cls, text: str) -> Job:
+        """The job behind such a file."""
+        values = json.loads(text)
+        known = {field.name: values[field.name] for field in fields(cls)}
+        return cls(**{**known, "choices": Choices.from_dict(values["choices"])})
+
+
+class Store:
+    """All jobs of a directory, which only one server may use at a time.
+
+    Parameters
+    ----------
+    directory : Path
+        Made if it does not exist.
+
+    Raises
+    ------
+    InputError
+        If another server uses the directory or it cannot be written.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self._jobs_directory = directory / "jobs"
+        try:
+            directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._jobs_directory.mkdir(mode=0o700, exist_ok=True)
+            self._lock = _lock(directory / "lock")
+            self.secret = _secret(directory / "secret")
+        except OSError as error:
+            raise InputError(f"{directory} cannot be used ({error.strerror}); name another --directory.") from error
+        self.jobs: dict[str, Job] = {}
+        self._load()
+
+    def close(self) -> None:
+        """Let another server use the directory."""
+        os.close(self._lock)
+
+    def new_directory(self) -> tuple[str, Path]:
+        """A name for a job and an empty directory for it."""
+        name = secrets.token_hex(8)
+        path = self._jobs_directory / name
+        path.mkdir(mode=0o700)
+        return name, path
+
+    def path(self, job: Job) -> Path:
+        """The directory of a job."""
+        return self._jobs_directory / job.id
+
+    def save(self, job: Job) -> None:
+        """Remember a job, on disk too."""
+        self.jobs[job.id] = job
+        path = self.path(job) / JOB
+        temporary = path.with_suffix(".tmp")
+        temporary.write_text(job.to_json(), encoding="utf-8")
+        temporary.replace(path)
+
+    def delete(self, job: Job) -> None:
+        """Forget a job and remove all its files."""
+        self.jobs.pop(job.id, None)
+        shutil.rmtree(self.path(job), ignore_errors=True)
+
+    def drop_unfinished(self, job: Job) -> None:
+        """Remove what a run has left that did not come to its end, or whose end the server did not see."""
+        for name in (UNFINISHED,) if job.state == "done" else (UNFINISHED, RESULT):
+            shutil.rmtree(self.path(job) / name, ignore_errors=True)
+
+    def copy(self, job: Job) -> Job:
+        """A draft with the same table and choices."""
+        name, path = self.new_directory()
+        shutil.copyfile(self.path(job) / TABLE, path / TABLE)
+        draft = Job(name, job.name, job.n_rows, job.columns, job.choices)
+        self.save(draft)
+        return draft
+
+    def queue(self) -> list[Job]:
+        """The jobs that wait for their turn, the next one first."""
+        return sorted((job for job in self.jobs.values() if job.state == "queued"), key=lambda job: job.queued)
+
+    def newest_first(self) -> list[Job]:
+        """All jobs for the list on the page."""
+        return sorted(self.jobs.values(), key=lambda job: -job.created)
+
+    def _load(self) -> None:
+        for path in self._jobs_directory.iterdir():
+            if not _ID.fullmatch(path.name):
+                continue
+            if not (path / JOB).exists():  # an upload that the end of the server cut short
+                shutil.rmtree(path, ignore_errors=True)
+                continue
+            try:
+                job = Job.from_json((path / JOB).read_text(encoding="utf-8"))
+            except (OSError, ValueError, KeyError, TypeError):
+                continue  # written by another version, or damaged: not ours to remove
+            if job.id != path.name:
+                continue
+            (path / UPLOAD).unlink(missing_ok=True)
+            self.drop_unfinished(job)
+            if job.state == "draft" and job.created < time.time() - DRAFT_SECONDS:
+                self.delete(job)
+                continue
+            if job.state == "running":
+                job.state = "interrupted"
+            self.save(job)
+
+
+def _lock(path: Path) -> int:
+    """An open file that no other server has open, where the system has such locks."""
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        import fcntl
+
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except ImportError:
+        pass
+    except BlockingIOError as error:
+        os.close(descriptor)
+        raise InputError(
+            f"Another `nptad serve` uses {path.parent}; use its page, or name another --directory."
+        ) from error
+    return descriptor
+
+
+def _secret(path: Path) -> bytes:
+    """32 random bytes, the same at every start: pages that are open in a browser survive a restart."""
+    try:
+        with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+            file.write(secrets.token_bytes(32))
+    except FileExistsError:
+        pass
+    return path.read_bytes()

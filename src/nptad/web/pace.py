@@ -1,0 +1,102 @@
+"""How far a job is and how long it will take, over phases that count in different units."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+
+from nptad.masks import bank_size
+from nptad.settings import default_members, default_settings
+from nptad.web.choices import CALIBRATION_ROWS
+
+_TRAINING_FACTOR = 3.0
+"""A training step does about three times the work of the same rows in scoring: forward, and twice that backward."""
+
+_EXPLAINING_FACTOR = 4.0
+_FIRST_SECONDS = 1.0
+"""Time before a phase says anything about its speed."""
+
+
+def expected_work(n_rows: int, n_features: int, n_explained: int) -> dict[str, float]:
+    """The work of each phase, in rows that pass through the model: what is known before anything was measured.
+
+    Examples
+    --------
+    >>> work = expected_work(100, 5, 1)
+    >>> work["Training"] > work["Scoring"] == work["Calibrating"] > work["Explaining"] > 0
+    True
+    """
+    settings = default_settings(n_rows, n_features)
+    masks = min(bank_size(n_features, settings.mask_sizes), settings.max_masks)
+    batch = min(n_rows, settings.batch_size or n_rows)
+    return {
+        "Training": _TRAINING_FACTOR * settings.n_steps * batch * default_members(n_rows),
+        "Calibrating": float(min(n_rows, CALIBRATION_ROWS) * masks),
+        "Scoring": float(n_rows * masks),
+        "Explaining": _EXPLAINING_FACTOR * n_explained * masks,
+        "Writing": _EXPLAINING_FACTOR * n_explained * masks,
+    }
+
+
+class Pace:
+    """Turns the progress of single phases into one share and one time.
+
+    A phase that is under way tells its own speed. Those to come are guessed from their work at the speed of the last
+    phase that was measured.
+
+    Parameters
+    ----------
+    work : mapping
+        Expected work of each phase, in the order of the phases.
+    n_rows : int
+        Rows to score.
+    training_limit : float, optional
+        Seconds after which training ends.
+    clock : function
+        The time in seconds.
+    """
+
+    def __init__(
+        self,
+        work: Mapping[str, float],
+        n_rows: int,
+        training_limit: float | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._work, self._n_rows, self._limit, self._clock = dict(work), n_rows, training_limit, clock
+        self._started = self._phase_started = clock()
+        self._phase = ""
+        self._earlier = 0
+        self._total = 0
+        self._seconds_per_work: float | None = None
+        self._highest = 0.0
+
+    def hear(self, phase: str, done: int, total: int) -> tuple[float, float | None]:
+        """The share of the whole job that is done, and the seconds left if that can be said already."""
+        now = self._clock()
+        if phase != self._phase:
+            self._phase, self._phase_started, self._earlier = phase, now, 0
+        elif done == 0:  # a large table is scored in parts
+            self._earlier += self._total
+        self._total = total
+        seconds = now - self._phase_started
+        part = self._part(done, total)
+        if part > 0 and seconds >= _FIRST_SECONDS:
+            self._seconds_per_work = seconds / (part * self._work[phase])
+        if self._seconds_per_work is None:
+            return self._highest, None
+        left = (1 - part) * self._work[phase] * self._seconds_per_work
+        if phase == "Training" and self._limit is not None:
+            left = min(left, max(self._limit - seconds, 0.0))
+        phases = list(self._work)
+        later = sum(self._work[name] for name in phases[phases.index(phase) + 1 :])
+        left += later * self._seconds_per_work
+        spent = now - self._started
+        self._highest = max(self._highest, spent / (spent + left) if left > 0 else 1.0)
+        return self._highest, left
+
+    def _part(self, done: int, total: int) -> float:
+        """The share of the phase that is done."""
+        if self._phase == "Scoring":
+            return (self._earlier + done) / max(self._n_rows, self._earlier + total)
+        return done / total if total else 1.0

@@ -1,0 +1,170 @@
+"""The queue: one job at a time, and uploaded files read beside it."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from contextlib import suppress
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from nptad.errors import InputError
+from nptad.web.choices import Choices
+from nptad.web.jobs import Job, Store
+from nptad.web.process import Process, Target, do_task, prepare
+
+READING_SECONDS = 600.0
+"""Time for reading an upload."""
+
+TERM_SECONDS = 3.0
+"""Time for a process to end before it is killed."""
+
+
+class Runner:
+    """Runs the jobs of a store, in the order in which they were submitted.
+
+    All methods belong to one event loop, so that states change one after the other.
+
+    Parameters
+    ----------
+    store : Store
+        The jobs.
+    max_bytes, max_rows : int
+        Limits of a table.
+    target : function
+        What runs in the processes.
+    """
+
+    def __init__(self, store: Store, max_bytes: int, max_rows: int, target: Target = do_task) -> None:
+        self._store, self._max_bytes, self._max_rows, self._target = store, max_bytes, max_rows, target
+        self._reading = asyncio.Semaphore(1)
+        self._wake = asyncio.Event()
+        self._active: dict[Process, asyncio.Task[dict[str, Any]]] = {}
+        self._closing = False
+        self._cancelled = False
+        self.running: Job | None = None
+        """The job that is being done."""
+        self.process: Process | None = None
+        """Its process."""
+        self.progress: dict[str, Any] = {}
+        """Its ``phase``, ``share`` done and seconds ``left``, as far as known."""
+
+    async def start(self) -> None:
+        """Begin with the jobs that wait already."""
+        if self._target is do_task:
+            await asyncio.to_thread(prepare)
+        self._loop = asyncio.create_task(self._work_off())
+
+    async def stop(self) -> None:
+        """End all processes; the job that was running counts as interrupted, those that wait go on waiting."""
+        self._closing = True
+        self._wake.set()
+        await asyncio.gather(*(self._end(process) for process in list(self._active)))
+        await self._loop
+
+    async def inspect(self, directory: Path, name: str, format: str | None) -> dict[str, Any]:
+        """Have an upload read: its rows, columns and proposed choices.
+
+        Raises
+        ------
+        InputError
+            If it is not a table that can be used.
+        """
+        task = {
+            "do": "inspect",
+            "directory": str(directory),
+            "name": name,
+            "format": format,
+            "max_bytes": self._max_bytes,
+            "max_rows": self._max_rows,
+        }
+        async with self._reading:
+            process = Process(self._target, task, lambda progress: None)
+            try:
+                outcome = await asyncio.wait_for(self._run(process), READING_SECONDS)
+            except TimeoutError as error:
+                raise InputError(f"Reading {name} takes too long; use a part of its rows.") from error
+        if "failed" in outcome:
+            raise InputError(outcome["failed"])
+        return dict(outcome["done"])
+
+    def submit(self, job: Job, choices: Choices) -> None:
+        """Put a job at the end of the queue."""
+        job.state, job.choices, job.queued = "queued", choices, time.time()
+        job.message, job.notes = "", []
+        self._store.save(job)
+        self._wake.set()
+
+    async def cancel(self, job: Job) -> None:
+        """Take a job out of the queue or end it; returns when that is done."""
+        if job.state == "queued":
+            job.state, job.finished = "cancelled", time.time()
+            self._store.save(job)
+        elif job is self.running and self.process is not None:
+            self._cancelled = True
+            await self._end(self.process)
+            while job.state == "running":
+                await asyncio.sleep(0)
+
+    async def _work_off(self) -> None:
+        while not self._closing:
+            queue = self._store.queue()
+            if not queue:
+                self._wake.clear()
+                await self._wake.wait()
+                continue
+            try:
+                await self._do(queue[0])
+            except OSError as error:  # a full disk must not end the queue
+                queue[0].state, queue[0].message = "failed", f"The job cannot be kept on disk: {error.strerror}."
+            self.running = self.process = None
+
+    async def _do(self, job: Job) -> None:
+        job.state, job.started = "running", time.time()
+        self._store.save(job)
+        task = {
+            "do": "detect",
+            "directory": str(self._store.path(job)),
+            "name": job.name,
+            "columns": job.columns,
+            "choices": asdict(job.choices),
+        }
+        self.running, self.progress, self._cancelled = job, {}, False
+        self.process = Process(self._target, task, self._hear)
+        outcome = await self._run(self.process)
+        job.finished = time.time()
+        if "done" in outcome:
+            job.state, job.headline, job.notes = "done", outcome["done"]["headline"], outcome["done"]["notes"]
+        elif self._cancelled or self._closing:
+            job.state = "cancelled" if self._cancelled else "interrupted"
+        else:
+            job.state, job.message = "failed", outcome["failed"]
+        self._store.drop_unfinished(job)
+        self._store.save(job)
+
+    def _hear(self, progress: dict[str, Any]) -> None:
+        self.progress = progress  # from another thread, in one step
+
+    async def _run(self, process: Process) -> dict[str, Any]:
+        """Run a process; if nobody waits for it any more, end it."""
+        running = asyncio.create_task(asyncio.to_thread(process.run))
+        self._active[process] = running
+        try:
+            return await asyncio.shield(running)
+        except asyncio.CancelledError:
+            await self._end(process)
+            raise
+        finally:
+            del self._active[process]
+
+    async def _end(self, process: Process) -> None:
+        running = self._active.get(process)
+        if running is None:
+            return
+        await asyncio.to_thread(process.stop)
+        with suppress(TimeoutError):
+            await asyncio.wait_for(asyncio.shield(running), TERM_SECONDS)
+        if not running.done():
+            await asyncio.to_thread(process.stop, True)
+            await running

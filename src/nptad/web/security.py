@@ -1,0 +1,263 @@
+"""What stands between a request and the page: hosts, sessions, forgery protection, limits and headers."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import logging
+import secrets
+import socket
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from http.cookies import CookieError, SimpleCookie
+from ipaddress import ip_address
+from urllib.parse import parse_qs, urlsplit
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+PAGE_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+    "form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
+)
+"""Only our own files, no inline code, no frames."""
+
+HEADERS = {
+    "content-security-policy": PAGE_POLICY,
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+    # Not no-referrer: under it browsers send "Origin: null" with the page's own forms.
+    "referrer-policy": "same-origin",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "cross-origin-embedder-policy": "require-corp",
+    "cache-control": "no-store",
+}
+"""On every answer that does not say otherwise itself."""
+
+FORM_BYTES = 1 << 20
+"""Largest body of a request that uploads nothing."""
+
+LOOPBACK_HOSTS = frozenset({"localhost", "127.0.0.1", "[::1]"})
+
+_OPEN_PATH = "/static/"
+"""What is shown without a session: it says nothing about anybody's data."""
+
+_log = logging.getLogger(__name__)
+
+
+def is_loopback(host: str) -> bool:
+    """True for an address that only this machine can reach.
+
+    Examples
+    --------
+    >>> is_loopback("127.0.0.1"), is_loopback("localhost"), is_loopback("0.0.0.0"), is_loopback("example.org")
+    (True, True, False, False)
+    """
+    try:
+        return host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+@dataclass(frozen=True)
+class Sessions:
+    """Signed session cookies and the form tokens that belong to them."""
+
+    secret: bytes
+    """Known to this server only."""
+    token: str | None = None
+    """What a browser must show once to get a session; None if every browser gets one."""
+
+    @property
+    def cookie(self) -> str:
+        """Name of the cookie, different for each server: browsers share cookies between the ports of a host."""
+        return f"nptad_{self._sign('name')[:12]}"
+
+    def new(self) -> str:
+        """A fresh session, as the cookie has it."""
+        session = secrets.token_hex(16)
+        return f"{session}.{self._sign(f'session {session}')}"
+
+    def find(self, headers: Headers) -> str | None:
+        """The session of a request, if its cookie is one of ours."""
+        try:
+            found = SimpleCookie(headers.get("cookie", "")).get(self.cookie)
+        except CookieError:
+            return None
+        session, _, signature = found.value.partition(".") if found else ("", "", "")
+        return found.value if found and self._equal(signature, self._sign(f"session {session}")) else None
+
+    def admits(self, token: str) -> bool:
+        """True for the token of this server."""
+        return self.token is not None and self._equal(token, self.token)
+
+    def form_token(self, session: str) -> str:
+        """What every form of this session contains, and no other site can know."""
+        return self._sign(f"form {session}")
+
+    def fits(self, session: str, form_token: object) -> bool:
+        """True if a form was made for this session."""
+        return isinstance(form_token, str) and self._equal(form_token, self.form_token(session))
+
+    def _sign(self, text: str) -> str:
+        # The token is part of the key: no session of an earlier, open server is good for one that asks for a token.
+        key = self.secret + (self.token or "").encode()
+        return hmac.new(key, text.encode(), hashlib.sha256).hexdigest()
+
+    @staticmethod
+    def _equal(one: str, other: str) -> bool:
+        return hmac.compare_digest(one.encode(), other.encode())
+
+
+class Guard:
+    """Middleware that every request passes.
+
+    In this order: the Host header must name this server (a rebound DNS name does not), a request that changes
+    something must come from a page of ours (Origin), there must be a session, the body must not be too long.
+
+    Parameters
+    ----------
+    app : ASGI application
+        What is guarded.
+    sessions : Sessions
+        Who may come in.
+    hosts : iterable of str
+        Host names, besides addresses if a token is asked for.
+    upload_path : str
+        The one path that takes large bodies.
+    upload_bytes : int
+        How large.
+    refuse : function of status and sentence
+        Makes the page that says why not.
+    bounce : function of a path
+        Makes a page that goes on to a path of ours.
+    """
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        *,
+        sessions: Sessions,
+        hosts: Iterable[str],
+        upload_path: str,
+        upload_bytes: int,
+        refuse: Callable[[int, str], Response],
+        bounce: Callable[[str], Response],
+    ) -> None:
+        self.app, self.sessions, self.hosts = app, sessions, frozenset(hosts)
+        self.upload_path, self.upload_bytes = upload_path, upload_bytes
+        self.refuse, self.bounce = refuse, bounce
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer, refuse or hand on."""
+        if scope["type"] != "http":
+            if scope["type"] == "lifespan":
+                await self.app(scope, receive, send)
+            return
+        headers = Headers(scope=scope)
+        session = self.sessions.find(headers)
+        fresh: list[str] = []
+        started = False
+
+        async def send_with_headers(message: Message) -> None:
+            nonlocal started
+            if message["type"] == "http.response.start":
+                started = True
+                answer = MutableHeaders(scope=message)
+                for name, value in HEADERS.items():
+                    answer.setdefault(name, value)
+                if message["status"] == 413:
+                    answer["connection"] = "close"  # the rest of the body is not even waited for
+                for cookie in fresh:
+                    answer.append("set-cookie", f"{self.sessions.cookie}={cookie}; Path=/; HttpOnly; SameSite=Strict")
+            await send(message)
+
+        refusal = self._refusal(scope, headers)
+        if refusal is None and session is None and not scope["path"].startswith(_OPEN_PATH):
+            refusal, session = self._admit(scope, headers)
+            fresh += [session] if session is not None else []
+        if refusal is not None:
+            await refusal(scope, receive, send_with_headers)
+            return
+        scope.setdefault("state", {})["session"] = session
+        limit = self.upload_bytes if scope["path"] == self.upload_path else FORM_BYTES
+        try:
+            await self.app(scope, _limited(receive, headers, limit), send_with_headers)
+        except Exception:
+            _log.exception("A request failed.")
+            if not started:
+                sentence = "Something went wrong here that is no fault of yours; the terminal says more."
+                await self.refuse(500, sentence)(scope, receive, send_with_headers)
+
+    def _refusal(self, scope: Scope, headers: Headers) -> Response | None:
+        host = headers.get("host", "")
+        if not self._is_ours(host):
+            return self.refuse(400, "This server does not answer under that name; use the address it printed.")
+        if scope["method"] not in ("GET", "HEAD") and urlsplit(headers.get("origin", "")).netloc != host:
+            return self.refuse(403, "This request did not come from a page of this server; open the page and repeat.")
+        return None
+
+    def _is_ours(self, host: str) -> bool:
+        try:
+            name = urlsplit(f"//{host}").hostname or ""
+            return url_host(name) in self.hosts or (self.sessions.token is not None and bool(ip_address(name)))
+        except ValueError:
+            return False
+
+    def _admit(self, scope: Scope, headers: Headers) -> tuple[Response | None, str | None]:
+        """For a request without a session: what to answer instead, and the session it gets."""
+        if scope["method"] != "GET":
+            return self.refuse(403, "This page is out of date; load it again and repeat."), None
+        # Browsers send no strict cookie with a link from another site, nor along redirects from it: a page of ours that
+        # goes on by itself shows whether there is one.
+        if self.sessions.admits(_token(scope)):
+            return self.bounce("/"), self.sessions.new()
+        if headers.get("sec-fetch-site") == "cross-site":
+            return self.bounce(scope["path"]), None
+        if self.sessions.token is None:
+            return None, self.sessions.new()
+        return self.refuse(401, "This page needs its token; open the whole address that `nptad serve` printed."), None
+
+
+def _token(scope: Scope) -> str:
+    return parse_qs(scope["query_string"].decode("latin-1")).get("token", [""])[0]
+
+
+def _limited(receive: Receive, headers: Headers, limit: int) -> Receive:
+    """The body, which ends in an error as soon as it is known to be longer than the limit."""
+    declared, got = headers.get("content-length", ""), 0
+    too_long = HTTPException(413, f"That is more than the {limit / 1e6:,.0f} MB that this server takes.")
+
+    async def receive_limited() -> Message:
+        nonlocal got
+        if declared.isdecimal() and int(declared) > limit:
+            raise too_long
+        message = await receive()
+        got += len(message.get("body", b""))
+        if got > limit:
+            raise too_long
+        return message
+
+    return receive_limited
+
+
+def hosts_for(host: str) -> frozenset[str]:
+    """The names under which a server on this address may be called."""
+    if is_loopback(host):
+        return LOOPBACK_HOSTS | {url_host(host)}
+    machine = socket.gethostname().lower()
+    return LOOPBACK_HOSTS | {url_host(host), machine, f"{machine}.local"}
+
+
+def url_host(host: str) -> str:
+    """An address as it stands in a URL.
+
+    Examples
+    --------
+    >>> url_host("::1"), url_host("Example.org")
+    ('[::1]', 'example.org')
+    """
+    return f"[{host}]" if ":" in host else host.lower()

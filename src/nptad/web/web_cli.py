@@ -1,0 +1,108 @@
+"""The command ``nptad serve``."""
+
+from __future__ import annotations
+
+import errno
+import os
+import secrets
+import socket
+import sys
+import threading
+import webbrowser
+from contextlib import suppress
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+from cyclopts.validators import Number
+
+from nptad.errors import InputError
+
+_NEEDED = ("fastapi", "uvicorn", "jinja2", "python_multipart")
+Positive = Parameter(validator=Number(gt=0))
+
+
+def serve(
+    *,
+    port: Annotated[int, Parameter(validator=Number(gte=0, lt=2**16))] = 8765,
+    host: str = "127.0.0.1",
+    directory: Path | None = None,
+    browser: bool = True,
+    max_megabytes: Annotated[int, Positive] = 200,
+    max_rows: Annotated[int, Positive] = 1_000_000,
+) -> None:
+    """Open a page on this machine: drop a table, see its anomalies, download scores and model.
+
+    Parameters
+    ----------
+    port : int
+        Port to listen on; 0 for any that is free.
+    host : str
+        Address to listen on. By default only this machine can reach the page; on any other address, such as 0.0.0.0,
+        browsers need the token in the printed URL.
+    directory : Path
+        Where tables and results are kept; NPTAD_WEB_DIR or the user's data directory otherwise.
+    browser : bool
+        Open the page in the browser.
+    max_megabytes : int
+        Largest file that is taken.
+    max_rows : int
+        Most rows that are taken.
+    """
+    missing = [name for name in _NEEDED if find_spec(name) is None]
+    if missing:
+        raise InputError(f"The page needs {', '.join(missing)}; install them with pip install 'nptad[web]'.")
+    import uvicorn
+
+    from nptad.web.app import Config, create_app
+    from nptad.web.security import hosts_for, is_loopback, url_host
+
+    home = (directory or data_directory()).expanduser().resolve()
+    token = None if is_loopback(host) else secrets.token_urlsafe(32)
+    with _listen(host, port) as listener:
+        app = create_app(Config(home, max_megabytes * 1_000_000, max_rows, token, hosts_for(host)))
+        here = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, url_host(host))
+        address = f"http://{{}}:{listener.getsockname()[1]}/{f'?token={token}' if token else ''}"
+        print(f"The page is at {address.format(here)}")
+        if here != url_host(host):
+            print(f"From other machines: {address.format(socket.gethostname().lower())}")
+        print(f"Tables and results are kept in {home}. Ctrl-C ends the server.", flush=True)
+        if browser:
+            threading.Thread(target=webbrowser.open, args=(address.format(here),), daemon=True).start()
+        settings = uvicorn.Config(
+            app,
+            log_level="warning",
+            access_log=False,
+            server_header=False,
+            proxy_headers=False,
+            ws="none",
+            lifespan="on",
+            timeout_graceful_shutdown=3,
+        )
+        with suppress(KeyboardInterrupt):
+            uvicorn.Server(settings).run([listener])
+        print("The server has ended.", file=sys.stderr)
+
+
+def data_directory() -> Path:
+    """Where tables and results are kept if nothing else is said."""
+    if os.environ.get("NPTAD_WEB_DIR"):
+        return Path(os.environ["NPTAD_WEB_DIR"])
+    if sys.platform == "win32":
+        return Path(os.environ.get("LOCALAPPDATA", Path.home())) / "nptad" / "web"
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Application Support" / "nptad" / "web"
+    return Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share") / "nptad" / "web"
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family, backlog=128)
+    except OSError as error:
+        if error.errno == errno.EADDRINUSE:
+            raise InputError(
+                f"Port {port} is in use, perhaps by another `nptad serve`; try --port {port + 1}."
+            ) from error
+        raise InputError(f"Cannot listen on {host}, port {port}: {error.strerror}.") from error

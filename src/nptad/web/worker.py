@@ -1,0 +1,284 @@
+"""What happens in a process of its own: reading an uploaded table, and the whole job.
+
+Nothing that a file or a job does here, whatever it needs and however it ends, happens to the server. Messages to the
+server are JSON: ``{"progress": {...}}``, at the end ``{"done": {...}}`` or ``{"failed": "one sentence"}``. When the
+server is gone, so is the worker.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import os
+import shlex
+import shutil
+import signal
+import threading
+import time
+import traceback
+import warnings
+import zipfile
+import zlib
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import asdict
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from nptad.analysis import (
+    DEFAULT_SHARE,
+    Analysis,
+    analyse,
+    explain_rows_of,
+    most_anomalous,
+    reasons_text,
+    results_table,
+    select_columns,
+)
+from nptad.detector import NPTAD
+from nptad.errors import InputError, MaskBankWarning, NPTADError, TableWarning
+from nptad.progress import listening, progress_bar
+from nptad.report import summarise, write_report
+from nptad.report.text import number, shorten
+from nptad.tablefile import read_table, write_table
+from nptad.web import example, jobs
+from nptad.web.choices import Choices, categorical_columns, default_choices, ignored_columns, label_column
+from nptad.web.columns import describe_columns, is_carriable
+from nptad.web.pace import Pace, expected_work
+
+MAX_COLUMNS = 1000
+"""Columns of a table at most."""
+
+LISTED = 10
+"""Rows that the page of a result lists; the report has more."""
+
+_UNPACKED = 10
+"""A packed file may become this many times the upload limit."""
+
+_EXPLAINED_AT_ONCE = 32
+_SECONDS_BETWEEN_MESSAGES = 0.25
+
+Tell = Callable[[dict[str, Any]], None]
+
+
+def work(server: Connection, task: dict[str, Any]) -> None:
+    """Do a task: ``{"do": "inspect" or "detect", "directory": ..., ...}``; the target of the process."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the server, which ends us in its own way
+    threading.Thread(target=_exit_with_server, args=(server,), daemon=True).start()
+
+    def tell(message: dict[str, Any]) -> None:
+        with suppress(OSError):
+            server.send_bytes(json.dumps(message).encode())
+
+    if task["do"] == "inspect":
+        _limit_memory()
+    elif hasattr(os, "nice"):
+        os.nice(5)  # the page comes first
+    try:
+        tell({"done": _TASKS[task.pop("do")](tell=tell, **task)})
+    except NPTADError as error:
+        tell({"failed": str(error)})
+    except MemoryError:
+        tell({"failed": "The table needs more memory than there is; use a part of its rows or columns."})
+    except Exception as error:
+        traceback.print_exc()
+        tell({"failed": f"Something unexpected happened ({type(error).__name__}); the terminal says more."})
+
+
+def _exit_with_server(server: Connection) -> None:
+    with suppress(EOFError, OSError):
+        server.recv_bytes()
+    os._exit(1)
+
+
+def inspect(
+    *, directory: str, name: str, format: str | None, max_bytes: int, max_rows: int, tell: Tell
+) -> dict[str, Any]:
+    """Read the upload, keep it as an Arrow file, and describe its columns.
+
+    Without an upload the table is the example. ``format`` is one of :func:`nptad.tablefile.read_table`.
+    """
+    upload = Path(directory) / jobs.UPLOAD
+    is_example = not upload.exists()
+    table = example.example_table() if is_example else _read_upload(upload, name, format, max_bytes)
+    if table.num_rows > max_rows:
+        raise InputError(f"{name} has {table.num_rows:,} rows; this server takes {max_rows:,}. Use a part of them.")
+    if table.num_columns > MAX_COLUMNS:
+        raise InputError(f"{name} has {table.num_columns:,} columns; this server takes {MAX_COLUMNS:,}.")
+    columns = describe_columns(table)
+    choices = example.example_choices(columns) if is_example else default_choices(columns)
+    write_table(table, Path(directory) / jobs.TABLE)
+    upload.unlink(missing_ok=True)
+    return {"n_rows": table.num_rows, "columns": columns, "choices": asdict(choices)}
+
+
+def _read_upload(upload: Path, name: str, format: str | None, max_bytes: int) -> pa.Table:
+    source = _NamedBytes(_unpacked(upload, name, _UNPACKED * max_bytes))
+    source.name = name
+    return read_table(source, format)
+
+
+class _NamedBytes(io.BytesIO):
+    """Bytes that messages call by the user's name for them, not by ours."""
+
+    name = ""
+
+
+def _unpacked(path: Path, name: str, limit: int) -> bytes:
+    with path.open("rb") as file:
+        if file.read(2) != b"\x1f\x8b":
+            return path.read_bytes()
+    try:
+        with gzip.open(path) as packed:
+            data = packed.read(limit + 1)
+    except (OSError, EOFError, zlib.error) as error:
+        raise InputError(f"{name} cannot be unpacked ({error}); it is truncated or damaged.") from error
+    if len(data) > limit:
+        raise InputError(f"{name} is larger than {limit / 1e6:,.0f} MB when unpacked; use a part of its rows.")
+    return data
+
+
+def _limit_memory() -> None:
+    """At most half of the machine for reading a file, so that a hostile one hurts nobody else."""
+    with suppress(ImportError, AttributeError, ValueError, OSError):
+        import resource
+
+        most = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2
+        resource.setrlimit(resource.RLIMIT_DATA, (most, most))
+
+
+def detect(
+    *, directory: str, name: str, columns: Sequence[dict[str, Any]], choices: dict[str, Any], tell: Tell
+) -> dict[str, Any]:
+    """Do the job: the same as ``nptad detect``, into files beside the table."""
+    home, chosen = Path(directory), Choices.from_dict(choices)
+    table = read_table(home / jobs.TABLE)
+    ignored = ignored_columns(chosen, columns)
+    left_behind = [column for column in ignored if not is_carriable(table.schema.field(column).type)]
+    carried = [column for column in ignored if column not in left_behind]
+    selection = select_columns(table.drop_columns(left_behind), carried, label_column(chosen, columns))
+    detector = NPTAD(
+        categorical_features=categorical_columns(chosen, columns),
+        random_state=chosen.seed,
+        time_limit=chosen.time_limit,
+    )
+    n_rows, n_features = selection.features.shape
+    flagged = max(1, round(n_rows * (chosen.share or DEFAULT_SHARE)))
+    pace = Pace(expected_work(n_rows, n_features, flagged), n_rows, chosen.time_limit)
+    hear = _listener(pace, tell)
+    with listening(hear), warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        result = analyse(selection, detector, chosen.share)
+        reasons = _reasons(result)
+        hear("Writing", 0, 1)
+        unfinished = home / jobs.UNFINISHED
+        unfinished.mkdir(mode=0o700)
+        summary = summarise(
+            detector,
+            selection.features,
+            result.detection,
+            labels=selection.labels,
+            source=name,
+            seed=chosen.seed,
+            command=_command(name, chosen, columns),
+        )
+        _write_result(unfinished, result, reasons, summary)
+    unfinished.replace(home / jobs.RESULT)
+    ours = [note for note in caught if issubclass(note.category, TableWarning | MaskBankWarning)]
+    notes = dict.fromkeys(str(note.message) for note in ours)
+    n_flagged = int(result.detection.anomaly.sum())
+    return {"headline": f"{n_flagged:,} row{'s' if n_flagged != 1 else ''} flagged", "notes": list(notes)}
+
+
+def _listener(pace: Pace, tell: Tell) -> Callable[[str, int, int], None]:
+    """Passes progress on to the server, but not more often than a person can see."""
+    last_told, last_phase = 0.0, ""
+
+    def hear(phase: str, done: int, total: int) -> None:
+        nonlocal last_told, last_phase
+        share, left = pace.hear(phase, done, total)
+        now = time.monotonic()
+        if phase != last_phase or now - last_told >= _SECONDS_BETWEEN_MESSAGES:
+            last_told, last_phase = now, phase
+            tell({"progress": {"phase": phase, "share": share, "left": left}})
+
+    return hear
+
+
+def _reasons(result: Analysis) -> dict[int, str]:
+    """Why each flagged row is flagged."""
+    rows = most_anomalous(result.detection, int(result.detection.anomaly.sum()))
+    reasons: dict[int, str] = {}
+    with progress_bar("Explaining", len(rows), visible=False) as advance:
+        for part in np.array_split(rows, range(_EXPLAINED_AT_ONCE, len(rows), _EXPLAINED_AT_ONCE)):
+            explanation = explain_rows_of(result.detector, result.selection.features, part)
+            reasons |= {why.row: reasons_text(why) for why in explanation}
+            advance(len(part))
+    return reasons
+
+
+def _write_result(directory: Path, result: Analysis, reasons: dict[int, str], summary: dict[str, Any]) -> None:
+    results = results_table(result.detection, result.selection.carried, reasons)
+    write_table(results, directory / jobs.SCORES_CSV)
+    write_table(results, directory / jobs.SCORES_PARQUET)
+    model = directory / "model"
+    result.detector.save(model)
+    with zipfile.ZipFile(directory / jobs.MODEL, "w", zipfile.ZIP_DEFLATED) as archive:
+        for path in sorted(model.iterdir()):
+            archive.write(path, f"model/{path.name}")
+    shutil.rmtree(model)
+    write_report(summary, directory / jobs.REPORT)
+    text = json.dumps(_digest(summary, result), ensure_ascii=False)
+    (directory / jobs.DIGEST).write_text(text, encoding="utf-8")
+
+
+def _digest(summary: dict[str, Any], result: Analysis) -> dict[str, Any]:
+    """What the page of a result shows, in words."""
+    carried = result.selection.carried
+    label_last = carried.num_columns - (result.selection.labels is not None)
+    names = carried.column_names[: min(label_last, 1)]
+    listed = summary["anomalies"][:LISTED]
+    return {
+        "statement": summary["result"]["statement"],
+        "meaning": summary["result"]["meaning"],
+        "notes": summary["result"]["notes"],
+        "n_flagged": summary["result"]["n_flagged"],
+        "names": [shorten(name, 24) for name in names],
+        "labelled": summary["labels"] is not None,
+        "rows": [
+            {
+                "row": anomaly["row"],
+                "names": [shorten(str(carried[name][anomaly["row"]].as_py()), 40) for name in names],
+                "score": number(anomaly["score"], 3),
+                "p_value": number(anomaly["p_value"], 2),
+                "label": anomaly["label"],
+                "reasons": anomaly["reasons"][:3],
+            }
+            for anomaly in listed
+        ],
+    }
+
+
+def _command(name: str, choices: Choices, columns: Sequence[dict[str, Any]]) -> str | None:
+    """The command line that does the same, if it can be written: names with commas in them cannot."""
+    ignored, categorical = ignored_columns(choices, columns), categorical_columns(choices, columns)
+    if name == jobs.EXAMPLE or any("," in column for column in [*ignored, *(categorical or [])]) or categorical == []:
+        return None
+    words = ["nptad", "detect", name]
+    for option, value in {
+        "ignore": ",".join(ignored),
+        "categorical": ",".join(categorical or []),
+        "label": label_column(choices, columns),
+        "share": choices.share,
+        "time-limit": choices.time_limit,
+    }.items():
+        words += [f"--{option}", str(value)] if value else []
+    return shlex.join([*words, "--seed", str(choices.seed), "--report", "report.html"])
+
+
+_TASKS: dict[str, Callable[..., dict[str, Any]]] = {"inspect": inspect, "detect": detect}

@@ -1,0 +1,340 @@
+"""What happens in the worker: reading files, describing columns, the job itself, and its time left."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import re
+import zipfile
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import nptad
+from nptad.errors import InputError
+from nptad.tablefile import read_table, write_table
+from nptad.web import example, jobs
+from nptad.web.choices import (
+    Choices,
+    categorical_columns,
+    default_choices,
+    form_values,
+    ignored_columns,
+    label_column,
+    parse_choices,
+)
+from nptad.web.columns import describe_columns
+from nptad.web.pace import Pace, expected_work
+from nptad.web.worker import MAX_COLUMNS, detect, inspect
+
+
+def nothing(message):
+    pass
+
+
+def inspected(directory, data, name="table.csv", format="csv", max_bytes=10**6, max_rows=1000):
+    directory.mkdir(exist_ok=True)
+    if data is not None:
+        (directory / jobs.UPLOAD).write_bytes(data)
+    return inspect(
+        directory=str(directory), name=name, format=format, max_bytes=max_bytes, max_rows=max_rows, tell=nothing
+    )
+
+
+def csv(table):
+    file = io.BytesIO()
+    write_table(table, file)
+    return file.getvalue()
+
+
+MIXED = pa.table(
+    {
+        "id": [f"r{i}" for i in range(40)],
+        "size": [float(i % 7) + 0.5 for i in range(40)],
+        "flag": [i % 2 for i in range(40)],
+        "kind": pa.array(["a", "b", None, "c"] * 10),
+        "nothing": pa.nulls(40),
+        "same": [3] * 40,
+        "when": pa.array([86400 * i for i in range(40)], pa.timestamp("s")),
+        "truth": [i > 20 for i in range(40)],
+    }
+)
+
+
+def test_columns_are_described_as_they_are_understood():
+    described = {column["name"]: column for column in describe_columns(MIXED)}
+    assert {name: column["understood"] for name, column in described.items()} == {
+        "id": "a name for each row",
+        "size": "numbers",
+        "flag": "2 categories",
+        "kind": "3 categories",
+        "nothing": "empty",
+        "same": "one value only",
+        "when": "times",
+        "truth": "true or false",
+    }
+    assert {name: column["use"] for name, column in described.items()} == {
+        "id": "ignore",
+        "size": "number",
+        "flag": "category",
+        "kind": "category",
+        "nothing": "ignore",
+        "same": "category",
+        "when": "number",
+        "truth": "category",
+    }
+    assert described["kind"]["missing"] == "25 %"
+    assert described["size"]["samples"] == ["0.5", "1.5", "2.5", "3.5"]
+    assert described["when"]["samples"][0] == "1970-01-01"
+    assert described["flag"]["values"] == ["0", "1"]
+    assert described["truth"]["values"] == ["False", "True"]
+    assert described["id"]["values"] == described["same"]["values"] == []
+
+
+def test_a_column_that_cannot_be_used_does_not_spoil_the_others():
+    table = pa.table({"x": [1.0, 2.0, 3.0], "endless": [1.0, np.inf, 2.0], "list": [[1], [2], [3]]})
+    x, endless, nested = describe_columns(table)
+    assert x["use"] == "number"
+    assert endless["uses"] == nested["uses"] == ["ignore"]
+    assert "infinite" in endless["note"]
+
+
+@pytest.mark.parametrize(
+    ("table", "message"),
+    [
+        (pa.table({"x": [1.0]}), "two rows are the least"),
+        (pa.table([[1, 2], [1, 2]], ["x", "x"]), "Two columns are called 'x'"),
+        (pa.table({"x": pa.nulls(3)}), "No column of the table can be used"),
+        (pa.table({"x": [1.0, np.inf]}), "infinite"),
+    ],
+)
+def test_a_table_that_cannot_be_used_is_an_error(table, message):
+    with pytest.raises(InputError, match=message):
+        describe_columns(table)
+
+
+def test_a_value_with_an_equals_sign_is_no_label():
+    (column,) = describe_columns(pa.table({"x": ["a=b", "c", "c"]}))
+    assert column["values"] == ["c"]
+
+
+def test_choices_become_arguments_of_the_library():
+    columns = describe_columns(MIXED)
+    choices = default_choices(columns)
+    assert ignored_columns(choices, columns) == ["id", "nothing"]
+    assert categorical_columns(choices, columns) is None  # what the library finds by itself
+    assert label_column(choices, columns) is None
+    entered = {**form_values(choices), "use-1": "category", "use-2": "number", "use-3": "ignore", "label": "7:1"}
+    choices = parse_choices(entered, columns, 40)
+    assert ignored_columns(choices, columns) == ["id", "kind", "nothing"]
+    assert categorical_columns(choices, columns) == ["size", "same"]
+    assert label_column(choices, columns) == "truth=True"
+    assert Choices.from_dict(json.loads(json.dumps(choices.__dict__))) == choices
+    assert parse_choices(form_values(choices), columns, 40) == choices
+
+
+@pytest.mark.parametrize(
+    ("entered", "message"),
+    [
+        ({"use-0": "number"}, "cannot be used like that"),
+        ({"use-4": "category"}, "cannot be used like that"),
+        ({"label": "7"}, "no such label"),
+        ({"label": "7:2"}, "no such label"),
+        ({"label": "99:0"}, "no such label"),
+        ({"label": "-1:0"}, "no such label"),
+        ({"label": "9" * 5000 + ":0"}, "no such label"),
+        ({"share": "0"}, "above 0 up to 50"),
+        ({"share": "51"}, "above 0 up to 50"),
+        ({"share": "nan"}, "above 0 up to 50"),
+        ({"share": "2.4"}, "at least 2.44 %"),
+        ({"seed": "-1"}, "from 0"),
+        ({"seed": "1.5"}, "whole number"),
+        ({"seed": "1e999"}, "from 0"),
+        ({"time_limit": "soon"}, "above 0"),
+        ({f"use-{i}": "ignore" for i in range(8)}, "No column is left"),
+        ({**{f"use-{i}": "ignore" for i in range(7)}, "label": "7:0"}, "No column is left"),
+    ],
+)
+def test_impossible_choices_are_one_sentence(entered, message):
+    with pytest.raises(InputError, match=message):
+        parse_choices(entered, describe_columns(MIXED), 40)
+
+
+def test_decimal_commas_and_empty_fields_are_fine():
+    choices = parse_choices({"share": " 2,5 ", "seed": "", "time_limit": ""}, describe_columns(MIXED), 40)
+    assert (choices.share, choices.seed, choices.time_limit) == (0.025, 0, None)
+
+
+def test_an_upload_becomes_an_arrow_file(tmp_path):
+    found = inspected(tmp_path, csv(MIXED))
+    assert found["n_rows"] == 40
+    assert [path.name for path in tmp_path.iterdir()] == [jobs.TABLE]
+    assert read_table(tmp_path / jobs.TABLE)["size"] == MIXED["size"]
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (b"", "wine.csv is empty"),
+        (b"PK\x03\x04workbook", "wine.csv is an Excel workbook"),
+        (b"a,b\n1\n2,3\n4,5,6\n", "wine.csv"),
+        (b"PAR1", "wine.csv holds parquet data"),
+        (b"\x00\x01\x02\x03" * 100, "wine.csv"),
+        (gzip.compress(b"a,b\n1,2\n" * 1000, mtime=0)[:-9], "wine.csv cannot be unpacked"),
+        (gzip.compress(bytes(2 * 10**7), mtime=0), "wine.csv is larger than 10 MB when unpacked"),
+        (b"x\n" + b"1\n" * 1001, "wine.csv has 1,001 rows; this server takes 1,000"),
+        (",".join(f"x{i}" for i in range(MAX_COLUMNS + 1)).encode() + b"\n", "columns"),
+    ],
+)
+def test_a_bad_file_is_one_sentence_with_the_users_name_for_it(tmp_path, data, message):
+    with pytest.raises(InputError, match=message) as raised:
+        inspected(tmp_path / "secret place", data, "wine.csv")
+    assert "secret place" not in str(raised.value)
+    assert "\n" not in str(raised.value)
+
+
+def test_the_example_is_understood_and_proposes_its_label(tmp_path):
+    found = inspected(tmp_path, None, jobs.EXAMPLE, None)
+    choices = Choices.from_dict(found["choices"])
+    assert label_column(choices, found["columns"]) == "booking=wrong"
+    assert ignored_columns(choices, found["columns"]) == ["parcel"]
+    assert [column["missing"] != "none" for column in found["columns"]].count(True) == 2
+    assert choices.time_limit is not None
+    assert example.example_table().equals(read_table(tmp_path / jobs.TABLE))
+
+
+@pytest.fixture(scope="module")
+def done(tmp_path_factory):
+    """A finished job on a table of a few mixed columns, and all messages of its worker."""
+    random = np.random.default_rng(0)
+    x = random.normal(size=60)
+    table = pa.table(
+        {
+            "name": [f"row {i}" for i in range(60)],
+            "x": x,
+            "y": pa.array(2 * x + 0.01 * random.normal(size=60), mask=random.random(60) < 0.1),
+            "kind": np.where(x > 0, "up", "down"),
+            "tags": [[1]] * 60,
+            "odd": [int(i == 7) for i in range(60)],
+        }
+    )
+    table = table.set_column(1, "x", pa.array(np.where(np.arange(60) == 7, 40.0, x)))
+    directory = tmp_path_factory.mktemp("job")
+    file = io.BytesIO()
+    write_table(table, file, "parquet")
+    found = inspected(directory, file.getvalue(), "trend.parquet", "parquet")
+    place = next(i for i, column in enumerate(found["columns"]) if column["name"] == "odd")
+    choices = {**found["choices"], "label": [place, found["columns"][place]["values"].index("1")], "time_limit": 1.0}
+    messages = []
+    outcome = detect(
+        directory=str(directory),
+        name="trend.parquet",
+        columns=found["columns"],
+        choices=choices,
+        tell=messages.append,
+    )
+    return directory, outcome, messages
+
+
+def test_the_job_finds_the_odd_row_and_says_why(done):
+    directory, outcome, _ = done
+    assert outcome["headline"] == "1 row flagged"
+    digest = json.loads((directory / jobs.RESULT / jobs.DIGEST).read_text())
+    (row,) = digest["rows"]
+    assert (row["row"], row["names"], row["label"]) == (7, ["row 7"], 1)
+    assert row["reasons"][0]["column"] in ("x", "y")
+
+
+def test_scores_model_and_report_are_there_and_nothing_else(done):
+    directory, _, _ = done
+    assert {path.name for path in directory.iterdir()} == {jobs.TABLE, jobs.RESULT}
+    expected = {jobs.REPORT, jobs.SCORES_CSV, jobs.SCORES_PARQUET, jobs.MODEL, jobs.DIGEST}
+    assert {path.name for path in (directory / jobs.RESULT).iterdir()} == expected
+    scores = read_table(directory / jobs.RESULT / jobs.SCORES_PARQUET)
+    assert scores.column_names == ["row", "name", "odd", "score", "p_value", "anomaly", "reasons"]
+    assert scores["anomaly"].to_pylist().index(True) == int(np.argmax(scores["score"].to_numpy())) == 7
+    assert read_table(directory / jobs.RESULT / jobs.SCORES_CSV).num_rows == 60
+    report = (directory / jobs.RESULT / jobs.REPORT).read_text()
+    assert "trend.parquet" in report
+    assert re.search(r"nptad detect trend.parquet --ignore .*--label odd=1 .*--seed 0", report)
+
+
+def test_the_model_can_be_used(done, tmp_path):
+    directory, _, _ = done
+    with zipfile.ZipFile(directory / jobs.RESULT / jobs.MODEL) as archive:
+        assert all(name.startswith("model/") for name in archive.namelist())
+        archive.extractall(tmp_path)
+    detector = nptad.load(tmp_path / "model")
+    features = read_table(directory / jobs.TABLE).select(["x", "y", "kind"])
+    scores = read_table(directory / jobs.RESULT / jobs.SCORES_PARQUET)["score"].to_numpy()
+    np.testing.assert_array_equal(-detector.score_samples(features), scores)
+
+
+def test_progress_goes_through_all_phases_and_never_back(done):
+    progress = [message["progress"] for message in done[2]]
+    phases = list(dict.fromkeys(told["phase"] for told in progress))
+    assert phases == ["Training", "Calibrating", "Scoring", "Explaining", "Writing"]
+    shares = [told["share"] for told in progress]
+    assert shares == sorted(shares)
+    assert shares[-1] <= 1
+
+
+class Clock:
+    def __init__(self):
+        self.now = 0.0
+
+    def __call__(self):
+        return self.now
+
+
+def test_the_time_left_is_right_when_the_guess_is():
+    clock, work = Clock(), {"Training": 100.0, "Scoring": 50.0}
+    pace = Pace(work, 10, clock=clock)
+    assert pace.hear("Training", 0, 10) == (0.0, None)
+    clock.now = 50.0
+    assert pace.hear("Training", 5, 10) == (pytest.approx(1 / 3), pytest.approx(100))
+    clock.now = 100.0
+    pace.hear("Training", 10, 10)
+    assert pace.hear("Scoring", 0, 10) == (pytest.approx(2 / 3), pytest.approx(50))
+    clock.now = 150.0
+    assert pace.hear("Scoring", 10, 10) == (1.0, 0.0)
+
+
+def test_a_phase_that_is_slower_than_expected_corrects_the_guess_but_not_the_bar():
+    clock = Clock()
+    pace = Pace({"Training": 100.0, "Scoring": 10.0}, 10, clock=clock)
+    pace.hear("Training", 0, 10)
+    clock.now = 100.0
+    before, _ = pace.hear("Training", 10, 10)
+    pace.hear("Scoring", 0, 10)
+    clock.now = 150.0
+    share, left = pace.hear("Scoring", 1, 10)
+    assert share == before
+    assert left == pytest.approx(450)
+
+
+def test_a_time_limit_bounds_the_training():
+    clock = Clock()
+    pace = Pace({"Training": 1000.0, "Scoring": 1.0}, 10, training_limit=20.0, clock=clock)
+    pace.hear("Training", 0, 1000)
+    clock.now = 10.0
+    assert pace.hear("Training", 10, 1000)[1] == pytest.approx(11, abs=0.1)
+
+
+def test_a_table_scored_in_parts_is_one_phase():
+    clock = Clock()
+    pace = Pace({"Scoring": 100.0}, 100, clock=clock)
+    seconds = []
+    for part in range(4):
+        for done in (0, 25):
+            clock.now = 10.0 * part + 10.0 * (done > 0)
+            seconds.append(pace.hear("Scoring", done, 25)[1])
+    assert seconds[1::2] == [30.0, 20.0, 10.0, 0.0]
+
+
+def test_scoring_is_most_of_the_work_for_a_large_table():
+    work = expected_work(1_000_000, 10, 10_000)
+    assert work["Scoring"] > work["Training"]
+    assert list(work) == ["Training", "Calibrating", "Scoring", "Explaining", "Writing"]

@@ -1,0 +1,76 @@
+"""Stands in for the worker where a test is about the server: the name of the table says what happens."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import threading
+import time
+from pathlib import Path
+
+COLUMN = {
+    "name": "x",
+    "shown": "x",
+    "kind": "numeric",
+    "understood": "numbers",
+    "note": "",
+    "missing": "none",
+    "samples": ["1", "2"],
+    "values": ["0", "1"],
+    "word": "number",
+    "uses": ["number", "category", "ignore"],
+    "use": "number",
+}
+CHOICES = {"uses": ["number", "number"], "label": None, "share": None, "seed": 0, "time_limit": None}
+DIGEST = {
+    "statement": "1 of 100 rows looks anomalous",
+    "meaning": "",
+    "notes": [],
+    "n_flagged": 1,
+    "names": [],
+    "labelled": False,
+    "rows": [],
+}
+
+
+def stub_work(server, task):
+    threading.Thread(target=_exit_with_server, args=(server,), daemon=True).start()
+
+    def tell(message):
+        server.send_bytes(json.dumps(message).encode())
+
+    directory, name = Path(task["directory"]), task["name"]
+    if name.startswith("crash-at-once"):
+        os.kill(os.getpid(), signal.SIGKILL)
+    if task["do"] == "inspect":
+        upload = directory / "upload"
+        if name.startswith("broken"):
+            tell({"failed": f"{name} is broken; mend it."})
+            return
+        (directory / "table.arrow").write_bytes(upload.read_bytes() if upload.exists() else b"example")
+        upload.unlink(missing_ok=True)
+        columns = [COLUMN, {**COLUMN, "name": "y", "shown": "y"}]
+        tell({"done": {"n_rows": 100, "columns": columns, "choices": CHOICES}})
+        return
+    (directory / "result.tmp").mkdir()
+    if name.startswith("stubborn"):
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    tell({"progress": {"phase": "Training", "share": 0.25, "left": 42.0}})
+    if name.startswith(("endless", "stubborn")):
+        time.sleep(600)
+    if name.startswith("failing"):
+        tell({"failed": "The loss is no longer finite."})
+        return
+    for file in ("report.html", "scores.csv", "scores.parquet", "model.zip"):
+        (directory / "result.tmp" / file).write_text(f"{file} of {name}")
+    (directory / "result.tmp" / "digest.json").write_text(json.dumps(DIGEST))
+    (directory / "result.tmp").rename(directory / "result")
+    tell({"done": {"headline": "1 row flagged", "notes": []}})
+
+
+def _exit_with_server(server):
+    try:
+        server.recv_bytes()
+    except (EOFError, OSError):
+        os._exit(1)
