@@ -17,17 +17,21 @@ from __future__ import annotations
 
 import argparse
 import csv
+import os
 import warnings
+from pathlib import Path
 
 import numpy as np
 import torch
-from accuracy import ROOT, load
 from sklearn.linear_model import RidgeCV
 from sklearn.model_selection import cross_val_predict
 
 from nptad import NPTAD
+from nptad.bench.datasets import load
 from nptad.errors import TableWarning
 
+ROOT = Path(__file__).parents[1]
+DATA = Path(os.environ.get("NPTAD_DATA", ROOT.parent / "shared" / "data"))
 DATASETS = ("cardio", "pima", "wbc")
 KINDS = ("half", "end")
 MAX_ROWS = 100
@@ -39,10 +43,10 @@ FIELDS = ("dataset", "kind", "row", "column", "column_r2", "rank", "z_rank", "fl
 
 def split(dataset: str) -> tuple[np.ndarray, np.ndarray]:
     """Training rows and held-out normal rows."""
-    table, y, _ = load(dataset)
-    normal = np.random.default_rng(0).permutation(np.flatnonzero(y == 0))
+    table = load(dataset, DATA)
+    normal = np.random.default_rng(0).permutation(np.flatnonzero(~table.y))
     half = len(normal) // 2
-    return table[normal[:half]], table[normal[half:]][:MAX_ROWS]
+    return table.x[normal[:half]], table.x[normal[half:]][:MAX_ROWS]
 
 
 def plant(train: np.ndarray, rows: np.ndarray, kind: str, seed: int) -> tuple[np.ndarray, np.ndarray]:
@@ -114,10 +118,11 @@ def page(cells: list[dict[str, object]]) -> str:
         "itself) or at the other end (`end`). Shares in % of the planted rows.",
         "",
         f"`dependent`: planted cells in columns with R² >= {PREDICTABLE} from the other columns (cross-validated ridge",
-        f"regression). `flagged`: p-value <= {FALSE_ALARM_RATE}, after and before planting; the latter are false alarms.",
+        f"regression). `flagged`: p-value <= {FALSE_ALARM_RATE}, after planting and before; those before are false",
+        "alarms.",
         "",
-        "| data set | planted | rows | ranked first | in the first three | first by abs(z) | dependent | of these first "
-        "| flagged | flagged before |",
+        "| data set | planted | rows | ranked first | in the first three | first by abs(z) | dependent "
+        "| of these first | flagged | flagged before |",
         "|---|---|---|---|---|---|---|---|---|---|",
     ]
     for dataset, kind in dict.fromkeys((str(c["dataset"]), str(c["kind"])) for c in cells):
