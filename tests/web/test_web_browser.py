@@ -336,7 +336,7 @@ def test_a_restart_loses_nothing(page, server):
     page.click("text=Cancel")
     page.wait_for_selector("h1:text-is('Cancelled')")
     page.goto(server.url)
-    page.click("tr:has-text('flagged') a:text-is('kept.csv')")
+    page.click("tr:has-text('flagged') a:has-text('kept.csv')")
     page.wait_for_selector("text=Open the report")
 
 

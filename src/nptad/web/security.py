@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import hmac
 import logging
 import secrets
 import socket
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from http.cookies import CookieError, SimpleCookie
 from ipaddress import ip_address
@@ -44,6 +46,8 @@ LOOPBACK_HOSTS = frozenset({"localhost", "127.0.0.1", "[::1]"})
 
 _OPEN_PATH = "/static/"
 """What is shown without a session: it says nothing about anybody's data."""
+
+_LINGER_SECONDS, _LINGER_BYTES = 2.0, 50_000_000
 
 _log = logging.getLogger(__name__)
 
@@ -234,14 +238,26 @@ def _limited(receive: Receive, headers: Headers, limit: int) -> Receive:
     async def receive_limited() -> Message:
         nonlocal got
         if declared.isdecimal() and int(declared) > limit:
+            await _linger(receive)
             raise too_long
         message = await receive()
         got += len(message.get("body", b""))
         if got > limit:
+            await _linger(receive)
             raise too_long
         return message
 
     return receive_limited
+
+
+async def _linger(receive: Receive) -> None:
+    """Throw away some more of a body that is refused: a browser reads the answer only after it has sent its part."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(_LINGER_SECONDS):
+            left = _LINGER_BYTES
+            while left > 0:
+                message = await receive()
+                left = left - len(message.get("body", b"")) if message.get("more_body") else 0
 
 
 def hosts_for(host: str) -> frozenset[str]:
