@@ -8,8 +8,8 @@ from __future__ import annotations
 import codecs
 import functools
 import re
-from collections.abc import Callable, Iterator, Sequence
-from itertools import islice, pairwise
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain, islice, pairwise
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -39,6 +39,7 @@ _BYTE_ORDER_MARKS = (
 )
 _CONTROLS = bytes(set(range(32)) - set(b"\t\n\r\f"))
 _CONTROL_SHARE = 0.02
+_NOT_IN_CP1252 = b"\x81\x8d\x8f\x90\x9d"
 
 _NUMBER = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$|^[+-]?(?i:inf|infinity)$"
 # "0.123" is no group of thousands.
@@ -94,41 +95,46 @@ def to_utf8(data: bytes, where: str) -> bytes:
     >>> to_utf8(b"caf\xe9", "menu.csv").decode()
     'café'
     """
-    for mark, encoding in _BYTE_ORDER_MARKS:
-        if data.startswith(mark):
-            data = data[len(mark) :]
-            if encoding == "utf-8":
-                break
+    step = 1 << 20  # a string of the whole would take up to four times the memory
+    mark, encoding = sniff_encoding((data[start : start + step] for start in range(0, len(data), step)), where)
+    data = data[mark:]
+    try:
+        return data if encoding == "utf-8" else data.decode(encoding).encode()
+    except UnicodeError as error:
+        raise InputError(bad_encoding(encoding, where)) from error
+
+
+def sniff_encoding(pieces: Iterable[bytes], where: str) -> tuple[int, str]:
+    """The length of the byte order mark of a text that comes in pieces, and its encoding."""
+    pieces = iter(pieces)
+    first = next(pieces, b"")
+    mark, encoding = next(((m, name) for m, name in _BYTE_ORDER_MARKS if first.startswith(m)), (b"", "utf-8"))
+    if encoding != "utf-8":
+        return len(mark), encoding
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    is_utf8, has_zero, is_cp1252 = True, False, True
+    for piece in chain([first[len(mark) :]], pieces, [b""]):
+        if is_utf8:
             try:
-                return data.decode(encoding).encode()
-            except UnicodeError as error:
-                raise InputError(
-                    f"{where} begins like {encoding.upper()} text but is none; it is damaged or of another format."
-                ) from error
-    if _is_utf8(data):
-        return data
-    sample = data[:_SAMPLE_BYTES]
+                decoder.decode(piece, final=not piece)
+            except UnicodeDecodeError:
+                is_utf8 = False
+        has_zero = has_zero or b"\0" in piece
+        is_cp1252 = is_cp1252 and len(piece.translate(None, _NOT_IN_CP1252)) == len(piece)
+    if is_utf8:
+        return len(mark), "utf-8"
+    sample = first[:_SAMPLE_BYTES]
     controls = len(sample) - len(sample.translate(None, _CONTROLS))
-    if b"\0" in data or controls > _CONTROL_SHARE * len(sample):
+    if has_zero or controls > _CONTROL_SHARE * len(sample):
         raise InputError(
             f"{where} is not a text file, or one in an unknown encoding; save the table as CSV with encoding UTF-8."
         )
-    try:
-        return data.decode("cp1252").encode()
-    except UnicodeDecodeError:  # five bytes mean nothing in Windows-1252
-        return data.decode("latin-1").encode()
+    return len(mark), "cp1252" if is_cp1252 else "latin-1"
 
 
-def _is_utf8(data: bytes) -> bool:
-    """Check in pieces: a string of the whole would take up to four times the memory."""
-    decoder, step = codecs.getincrementaldecoder("utf-8")(), 1 << 20
-    try:
-        for start in range(0, len(data), step):
-            decoder.decode(data[start : start + step])
-        decoder.decode(b"", final=True)
-    except UnicodeDecodeError:
-        return False
-    return True
+def bad_encoding(encoding: str, where: str) -> str:
+    """What to say of a text that is not what its byte order mark promises."""
+    return f"{where} begins like {encoding.upper()} text but is none; it is damaged or of another format."
 
 
 @functools.cache
