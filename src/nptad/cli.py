@@ -232,6 +232,8 @@ def score(
             model, data, output, _names(ignore), false_alarm_rate, reasons, jobs, engine, device, quiet, json
         )
         return
+    if output != "-" and not Path(output).suffix:
+        raise InputError(f"{output} has no suffix that says its format, such as .csv; for a directory write {output}/.")
     if jobs is not None or engine != "local":
         raise InputError("--jobs and --engine are for a directory as output, such as --output scores/.")
     from nptad.analysis import flagged_reasons, results_table, select_columns
