@@ -107,7 +107,8 @@ def analyse(selection: Selection, detector: NPTAD, share: float | None = None) -
 
 def flagged_reasons(detector: NPTAD, features: pa.Table, detection: Detection) -> dict[int, str]:
     """The reasons of each flagged row in one line."""
-    flagged = most_anomalous(detection, int(detection.anomaly.sum()))
+    # Not the highest scores: of rows that nearly tie, p-values, which compare member by member, may order differently.
+    flagged = np.flatnonzero(detection.anomaly)
     return {why.row: reasons_text(why) for why in explain_rows_of(detector, features, flagged)}
 
 

@@ -36,7 +36,7 @@ def test_batches_of_any_size_give_the_same_bits(model):
 
 
 def test_reasons_are_given_for_flagged_rows_only(model):
-    found = ArrowScorer(ScoringOptions(model, ["id"], reasons=True))(batch_of(orders(200, 3)))
+    found = ArrowScorer(ScoringOptions(model, ["id"], 0.05, reasons=True))(batch_of(orders(1000, 1)))
     assert [why is not None for why in found["reasons"].to_pylist()] == found["anomaly"].to_pylist()
     assert any("weight is 9" in (why or "") for why in found["reasons"].to_pylist())
 
