@@ -215,7 +215,9 @@ def test_a_full_disk_is_told_and_the_next_run_goes_on(options, inputs, tmp_path,
         pytest.skip("a small file system cannot be mounted here")
     try:
         output = disk / "out"
-        with pytest.raises(InputError, match=r"cannot be written: No space left on device.* run the same command again"):
+        with pytest.raises(
+            InputError, match=r"cannot be written: No space left on device.* run the same command again"
+        ):
             score_files(options, inputs, output, engine=here)
         finished = parts_of(output)
         assert 0 < len(finished) < 6

@@ -13,10 +13,7 @@ from nptad import InputError, NPTADError, load
 from nptad.scale.spark import score_dataframe
 from nptad.tablefile import write_table
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning"),
-    pytest.mark.filterwarnings("ignore::ResourceWarning"),  # of the sockets to the Java process
-]
+pytestmark = pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning")
 
 
 @pytest.fixture(scope="module")
