@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import warnings
+from glob import has_magic
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -228,12 +229,15 @@ def score(
             )
         if label is not None:
             raise InputError("--label needs all rows at once; carry the column along with --ignore instead.")
-        _score_in_parts(
-            model, data, output, _names(ignore), false_alarm_rate, reasons, jobs, engine, device, quiet, json
-        )
+        from nptad.scale.arrow import ScoringOptions
+
+        options = ScoringOptions(str(model), tuple(_names(ignore)), false_alarm_rate, reasons, device)
+        _score_in_parts(options, data, output, jobs, engine, quiet, json)
         return
     if output != "-" and not Path(output).suffix:
         raise InputError(f"{output} has no suffix that says its format, such as .csv; for a directory write {output}/.")
+    if has_magic(data) and not Path(data).exists():
+        raise InputError(f"{data} stands for several files, whose scores need a directory: --output scores/.")
     if jobs is not None or engine != "local":
         raise InputError("--jobs and --engine are for a directory as output, such as --output scores/.")
     from nptad.analysis import flagged_reasons, results_table, select_columns
@@ -389,19 +393,8 @@ def _detector(categorical: str, seed: int, time_limit: float | None, device: str
 
 
 def _score_in_parts(
-    model: Path,
-    data: str,
-    output: str,
-    ignore: list[str],
-    false_alarm_rate: float | None,
-    reasons: bool,
-    jobs: int | None,
-    engine: str,
-    device: str,
-    quiet: bool,
-    json: bool,
+    options: Any, data: str, output: str, jobs: int | None, engine: str, quiet: bool, json: bool
 ) -> None:
-    from nptad.scale.arrow import ScoringOptions
     from nptad.scale.bigfiles import find_files, score_files
     from nptad.scale.processes import local_workers
     from nptad.scale.ray import ray_workers
@@ -409,7 +402,6 @@ def _score_in_parts(
 
     if data == "-":
         raise InputError("Standard input cannot be scored in parts; name files, or an output file.")
-    options = ScoringOptions(str(model), tuple(ignore), false_alarm_rate, reasons, device)
     workers = ray_workers if engine == "ray" else local_workers
     scored = score_files(options, find_files(data), output, jobs=jobs, engine=workers, verbose=not quiet)
     if json:

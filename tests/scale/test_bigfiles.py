@@ -153,14 +153,14 @@ def test_a_killed_worker_is_told_and_the_next_run_goes_on(options, inputs, tmp_p
     assert finished.items() <= parts_of(output).items()
 
 
-def in_background(model, path, output):
+def in_background(model, path, output, jobs):
     """The command as a process of its own, with small parts."""
     code = (
         "import sys, nptad.cli, nptad.scale.stream as stream\n"
         "stream._LARGEST_PART_ROWS = stream._SMALLEST_PART_ROWS = 500\n"
         "nptad.cli.main()"
     )
-    arguments = ["score", model, path, "--output", f"{output}/", "--ignore", "id", "--jobs", "2", "--quiet"]
+    arguments = ["score", model, path, "--output", f"{output}/", "--ignore", "id", "--jobs", jobs, "--quiet"]
     return subprocess.Popen([sys.executable, "-c", code, *map(str, arguments)], stderr=subprocess.PIPE, text=True)
 
 
@@ -174,7 +174,7 @@ def wait_until(condition, seconds=120):
 def test_kill_9_of_the_parent_loses_only_what_was_under_way(options, tmp_path, small_parts):
     write_table(orders(10_000, 1), tmp_path / "a.parquet")
     inputs, output = [str(tmp_path / "a.parquet")], tmp_path / "out"
-    with in_background(options.model, inputs[0], output) as process:
+    with in_background(options.model, inputs[0], output, 2) as process:
         wait_until(lambda: len(parts_of(output)) >= 3 or process.poll() is not None)
         workers = psutil.Process(process.pid).children()
         process.kill()
@@ -194,7 +194,7 @@ def test_kill_9_of_the_parent_loses_only_what_was_under_way(options, tmp_path, s
 def test_ctrl_c_leaves_finished_parts_and_no_process(options, tmp_path):
     write_table(orders(10_000, 1), tmp_path / "a.parquet")
     output = tmp_path / "out"
-    with in_background(options.model, tmp_path / "a.parquet", output) as process:
+    with in_background(options.model, tmp_path / "a.parquet", output, 1) as process:
         wait_until(lambda: len(parts_of(output)) >= 2 or process.poll() is not None)
         workers = psutil.Process(process.pid).children()
         process.send_signal(signal.SIGINT)
@@ -376,6 +376,10 @@ def test_what_goes_together_and_what_not(options, inputs, tmp_path, monkeypatch,
 
 
 def test_names_that_stand_for_no_file_are_refused(tmp_path, options, monkeypatch, capsys):
+    with pytest.raises(InputError, match=r"no\.parquet does not exist"):
+        score_files(options, [str(tmp_path / "no.parquet")], tmp_path / "out")
     with pytest.raises(InputError, match="no file"):
         find_files(tmp_path / "*.parquet")
+    monkeypatch.chdir(tmp_path)
+    assert "need a directory" in call(monkeypatch, capsys, options.model, "*.parquet", "--output", "out.csv")[2]
     assert "Standard input" in call(monkeypatch, capsys, options.model, "-", "--output", f"{tmp_path}/out/")[2]

@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 
 from nptad.errors import InputError
 from nptad.files import replacing
-from nptad.tablefile import write_table
+from nptad.tablefile import reading_explained, write_table
 
 # Names with an underscore or a dot in front are no data to whoever reads the directory as one table.
 MANIFEST, _LOCK = "_nptad.json", "_nptad.lock"
@@ -91,6 +91,7 @@ def open_folder(path: Path, made_with: dict[str, Any], inputs: Sequence[str]) ->
     inputs : sequence of str
         The files that are scored, in their order.
     """
+    manifest = {"format": _FORMAT, "made_with": made_with, "inputs": [_identity(name) for name in inputs]}
     with ExitStack() as stack:
         try:
             path.mkdir(parents=True, exist_ok=True)
@@ -100,7 +101,6 @@ def open_folder(path: Path, made_with: dict[str, Any], inputs: Sequence[str]) ->
             stack.enter_context(_locked(path))
             folder = OutputFolder(path)
             folder.read_parts()
-            manifest = {"format": _FORMAT, "made_with": made_with, "inputs": [_identity(name) for name in inputs]}
             if ours:
                 _require_same(folder, _read_manifest(path), manifest)
             with replacing(path / MANIFEST) as temporary:
@@ -111,7 +111,8 @@ def open_folder(path: Path, made_with: dict[str, Any], inputs: Sequence[str]) ->
 
 
 def _identity(name: str) -> dict[str, Any]:
-    status = os.stat(name)
+    with reading_explained(name):
+        status = os.stat(name)
     return {"path": name, "bytes": status.st_size, "modified": status.st_mtime_ns}
 
 
