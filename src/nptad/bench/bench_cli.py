@@ -102,7 +102,7 @@ def run(
             results / "runs",
             jobs=jobs or 1,
             threads=threads,
-            data=None if data is None else str(data.resolve()),
+            data=None if data is None else str(data),
             limits=Limits(time_limit, memory_limit),
             shard=part,
             report=report,

@@ -7,6 +7,8 @@ downloaded once.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
 
 from nptad.bench.run import Limits, supervise
 from nptad.bench.store import Record
@@ -23,6 +25,8 @@ def supervise_on_ray(task: Task, limits: Limits) -> Iterator[Record]:
     """What :func:`nptad.bench.run.supervise` does, somewhere on the cluster; records come as soon as they are there."""
     ray = connect()
     left = list(task.seeds)
+    if task.data is not None:  # the workers of Ray are in directories of their own
+        task = replace(task, data=str(Path(task.data).resolve()))
     remote = ray.remote(num_cpus=task.threads, max_retries=0)(supervise)
     try:
         for reference in remote.options(num_returns="streaming").remote(task, limits):
