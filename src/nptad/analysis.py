@@ -31,6 +31,8 @@ class Selection:
     """What the model sees."""
     labels: np.ndarray | None
     """True for rows that are known anomalies; never seen by the model."""
+    keys: pa.Table
+    """Ignored columns, which tell rows apart."""
     carried: pa.Table
     """Ignored columns and the label, which results carry along to tell rows apart."""
 
@@ -54,11 +56,12 @@ def select_columns(table: pa.Table, ignore: Sequence[str] = (), label: str | Non
         _require_columns(table, [name])
         labels = _labels(table[name], name, value if equals else None)
     _require_columns(table, ignore)
-    aside = [*dict.fromkeys(ignore), *([name] if name is not None and name not in ignore else [])]
+    keys = list(dict.fromkeys(ignore))
+    aside = [*keys, *([name] if name is not None and name not in ignore else [])]
     features = table.drop_columns(aside)
     if features.num_columns == 0:
         raise InputError("No column is left to look at; ignore fewer columns.")
-    return Selection(features, labels, table.select(aside))
+    return Selection(features, labels, table.select(keys), table.select(aside))
 
 
 def _require_columns(table: pa.Table, names: Sequence[str]) -> None:
@@ -102,15 +105,9 @@ def analyse(selection: Selection, detector: NPTAD, share: float | None = None) -
     return Analysis(detector, selection, detector.detect(selection.features, false_alarm_rate=share))
 
 
-def flagged_reasons(detector: NPTAD, features: pa.Table, detection: Detection) -> dict[int, str]:
+def flagged_reasons(explanation: Explanation, detection: Detection) -> dict[int, str]:
     """The reasons of each flagged row in one line."""
-    flagged = most_anomalous(detection, int(detection.anomaly.sum()))
-    return {why.row: reasons_text(why) for why in explain_rows_of(detector, features, flagged)}
-
-
-def most_anomalous(detection: Detection, count: int) -> np.ndarray:
-    """The rows with the highest scores, highest first."""
-    return np.argsort(-detection.score, kind="stable")[:count]
+    return {why.row: reasons_text(why) for why in explanation if detection.anomaly[why.row]}
 
 
 def explain_rows_of(detector: NPTAD, features: pa.Table, rows: Sequence[int] | np.ndarray) -> Explanation:

@@ -82,7 +82,8 @@ def detect(
     json : bool
         Print a summary as JSON instead of a table.
     """
-    from nptad.analysis import analyse, explain_rows_of, flagged_reasons, most_anomalous, results_table, select_columns
+    from nptad.analysis import analyse, explain_rows_of, flagged_reasons, results_table, select_columns
+    from nptad.report.rows import LISTED_ROWS, SHOWN_WITHOUT_ANOMALIES
     from nptad.tablefile import output_format, read_table, write_table
     from nptad.terminal import print_anomalies, print_json, print_quality
 
@@ -92,9 +93,12 @@ def detect(
     detector = _detector(categorical, seed, time_limit, device, quiet)
     result = analyse(selection, detector, share)
     detection = result.detection
-    shown = explain_rows_of(detector, selection.features, most_anomalous(detection, max(top, 1)))
+    n_flagged = int(detection.anomaly.sum())
+    listed = n_flagged if output is not None else min(n_flagged, LISTED_ROWS)
+    explained = max(top, listed, SHOWN_WITHOUT_ANOMALIES)
+    explanation = explain_rows_of(detector, selection.features, detection.ranking()[:explained])
     if output is not None:
-        reasons = flagged_reasons(detector, selection.features, detection)
+        reasons = flagged_reasons(explanation, detection)
         write_table(results_table(detection, selection.carried, reasons), output)
     if model is not None:
         detector.save(model)
@@ -102,7 +106,14 @@ def detect(
         from nptad.report import summarise, write_report
 
         summary = summarise(
-            detector, selection.features, detection, labels=selection.labels, source=_source(data), seed=seed
+            detector,
+            selection.features,
+            detection,
+            explanation=explanation,
+            keys=selection.keys,
+            labels=selection.labels,
+            source=_source(data),
+            seed=seed,
         )
         if report is not None:
             write_report(summary, report)
@@ -110,7 +121,7 @@ def detect(
             print_json(summary)
     if output == "-" or json:
         return
-    print_anomalies(shown, detection, selection.carried)
+    print_anomalies(explanation[: max(top, 1)], detection, selection.carried)
     if selection.labels is not None:
         print_quality(detection, selection.labels)
 
@@ -208,7 +219,7 @@ def score(
     json : bool
         Print a summary as JSON on standard output; needs an output file.
     """
-    from nptad.analysis import flagged_reasons, results_table, select_columns
+    from nptad.analysis import explain_rows_of, flagged_reasons, results_table, select_columns
     from nptad.persist import load
     from nptad.tablefile import output_format, read_table, write_table
     from nptad.terminal import console_for_notes, counts, print_json, print_quality
@@ -220,7 +231,9 @@ def score(
     selection = select_columns(read_table(data), _names(ignore), label)
     detector.set_params(verbose=not quiet)
     detection = detector.detect(selection.features, fdr=fdr, false_alarm_rate=false_alarm_rate)
-    why = flagged_reasons(detector, selection.features, detection) if reasons else {}
+    n_explained = int(detection.anomaly.sum()) if reasons else 0
+    explanation = explain_rows_of(detector, selection.features, detection.ranking()[:n_explained])
+    why = flagged_reasons(explanation, detection)
     write_table(results_table(detection, selection.carried, why), output)
     if json:
         print_json(counts(detection, selection.labels))

@@ -307,7 +307,7 @@ class NPTAD(OutlierMixin, BaseEstimator):
         long as scoring: meant for the rows that were found, not for a whole table.
         """
         check_is_fitted(self)
-        return explain_rows(self.ensemble_, self.schema_, X)
+        return explain_rows(self.ensemble_, self.schema_, X, bool(self.verbose))
 
     def save(self, directory: str | Path) -> None:
         """Write the fitted detector to a directory that :func:`nptad.load` reads; nothing in it can execute."""
