@@ -17,7 +17,10 @@ DEFAULT_SHARE = 0.01
 """Share of the rows that is flagged in a table that is its own training set, if nothing is said; at least one row."""
 
 _REASONS = 3
-"""Reasons that a result names for a row."""
+"""Reasons that a result names for a row, at most."""
+
+_LEAST_OF_FIRST = 0.1
+"""Share of the first reason's contribution that another must have to be named."""
 
 _TRUE = {"1", "1.0", "true", "yes", "anomaly", "outlier"}
 _FALSE = {"0", "0.0", "false", "no", "normal", "inlier", "-1", "-1.0"}
@@ -119,9 +122,11 @@ def explain_rows_of(detector: NPTAD, features: pa.Table, rows: Sequence[int] | n
 
 
 def reasons_text(why: RowExplanation) -> str:
-    """The cells that gave a row away, in one line."""
+    """The cells that gave a row away, in one line: the first and what comes near it."""
     parts = []
     for reason in why.reasons[:_REASONS]:
+        if parts and reason.contribution < _LEAST_OF_FIRST * why.reasons[0].contribution:
+            break
         expected = "" if reason.expected is None else f", expected {_short(reason.expected)}"
         parts.append(f"{_short(reason.column)} is {_short(reason.seen)}{expected}")
     return "; ".join(parts)

@@ -34,14 +34,16 @@ def test_json_round_trip(summary: dict, quiet_summary: dict) -> None:
         assert json.loads(text) == one
 
 
-def test_same_input_same_summary(case: tuple, summary: dict) -> None:
+def test_same_input_same_summary(case: tuple, keys: pa.Table, summary: dict) -> None:
     detector, new, found, truth = case
-    again = summarise(detector, new, found, labels=truth, source=summary["source"], command=summary["command"])
+    again = summarise(
+        detector, new, found, keys=keys, labels=truth, source=summary["source"], command=summary["command"]
+    )
     assert again | {"created": summary["created"]} == summary
 
 
 @pytest.mark.parametrize("kind", ["polars", "pyarrow", "array"])
-def test_any_table(case: tuple, summary: dict, kind: str) -> None:
+def test_any_table(case: tuple, keys: pa.Table, summary: dict, kind: str) -> None:
     detector, new, found, truth = case
     clean = new.map(lambda cell: cell.replace("\ud800", "?") if isinstance(cell, str) else cell)
     table = {
@@ -49,7 +51,9 @@ def test_any_table(case: tuple, summary: dict, kind: str) -> None:
         "pyarrow": lambda: pa.Table.from_pandas(clean),
         "array": lambda: new.to_numpy(),
     }[kind]()
-    again = summarise(detector, table, found, labels=truth, source=summary["source"], command=summary["command"])
+    again = summarise(
+        detector, table, found, keys=keys, labels=truth, source=summary["source"], command=summary["command"]
+    )
     assert again["anomalies"] == summary["anomalies"]
     assert again["schema"] == summary["schema"]
 
