@@ -123,7 +123,7 @@ def explain_rows_of(detector: NPTAD, features: pa.Table, rows: Sequence[int] | n
 
 def reasons_text(why: RowExplanation) -> str:
     """The cells that gave a row away, in one line: the first and what comes near it."""
-    parts = []
+    parts: list[str] = []
     for reason in why.reasons[:_REASONS]:
         if parts and reason.contribution < _LEAST_OF_FIRST * why.reasons[0].contribution:
             break
