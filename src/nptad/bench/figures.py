@@ -155,7 +155,7 @@ def accuracy_against_runtime(results: Results) -> Figure | None:
     seconds = [
         np.exp(np.mean([np.log(max(1e-3, _seconds(results, column, name))) for name in common])) for column in columns
     ]
-    figure = Figure(figsize=(6, 3.6))
+    figure = Figure(figsize=(7, 4.6))
     axes = figure.subplots()
     means = values.mean(axis=0)
     axes.scatter(seconds, means, color=[OURS if mine else OTHERS for mine in _ours(columns)])
