@@ -46,7 +46,7 @@ class NeuTraLAD(DeepBaseline):
     --------
     >>> import numpy as np
     >>> x = np.random.default_rng(0).normal(size=(200, 3))
-    >>> normal, odd = NeuTraLAD(max_steps=60, random_state=0).fit(x).score([[0, 0, 0], [5, -5, 5]])
+    >>> normal, odd = NeuTraLAD(max_steps=200, random_state=0).fit(x).score([[0, 0, 0], [5, -5, 5]])
     >>> bool(odd > normal)
     True
     """
