@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from nptad import InputError
 from nptad.sniff import (
     NO_DELIMITER,
+    StreamedColumn,
     has_decimal_commas,
     infer_times,
     infer_type,
@@ -239,3 +240,26 @@ def test_only_times_are_inferred_from_json_text():
     assert infer_times(column("2024-01-02T03:04:05.678Z")).type == pa.timestamp("us", "UTC")
     assert infer_times(column("2024-01-02", "soon")).type == pa.string()
     assert infer_times(column(None)).to_pylist() == [None]
+
+
+CELLS = ["1", "-7", "0.5", "+3", "007", "0x1F", "NAN", "1,5", "1.234,5", "1,234", "99999999999999999999", "true", "no"]
+CELLS += ["2024-01-01", "2024-01-01 10:00", "2024-01-01T10:00:00.123456789", "1500-01-01", "2024-01-01T10:00Z", "10:30"]
+CELLS += ["-", ".", "NA", " 4 ", None]
+
+
+@given(st.lists(st.lists(st.sampled_from(CELLS), max_size=3), min_size=1, max_size=4), st.sampled_from([b";", b"\t"]))
+@example([["1,5"], ["007"]], b";")
+@example([["1500-01-01"], ["2024-01-01T10:00:00.123456789"]], b";")
+@example([["-"], ["1"], ["NAN"]], b";")
+def test_a_column_in_blocks_is_read_like_the_whole_column(blocks, delimiter):
+    whole = column(*(cell for block in blocks for cell in block))
+    streamed = StreamedColumn()
+    for block in blocks:
+        streamed.look(column(*block))
+    decimal_comma = has_decimal_commas([whole], delimiter)
+    assert streamed.has_decimal_commas(delimiter) == decimal_comma
+    typed = infer_type(whole, decimal_comma)
+    parts = [streamed.read(column(*block), decimal_comma) for block in blocks]
+    assert {part.type for part in parts} == {typed.type}
+    read = pa.chunked_array([chunk for part in parts for chunk in part.chunks], typed.type)
+    assert str(read.to_pylist()) == str(typed.to_pylist())  # NaN equals itself in writing

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -12,6 +13,8 @@ from nptad.calibrate import Detection, make_rule
 from nptad.detector import NPTAD
 from nptad.errors import InputError
 from nptad.explain import Explanation, RowExplanation
+
+_T = TypeVar("_T")
 
 DEFAULT_SHARE = 0.01
 """Share of the rows that is flagged in a table that is its own training set, if nothing is said; at least one row."""
@@ -108,6 +111,11 @@ def analyse(selection: Selection, detector: NPTAD, share: float | None = None) -
     return Analysis(detector, selection, detector.detect(selection.features, false_alarm_rate=share))
 
 
+def explain_flagged(detector: NPTAD, features: pa.Table, detection: Detection) -> Explanation:
+    """Explain the flagged rows."""
+    return explain_rows_of(detector, features, detection.ranking()[: int(detection.anomaly.sum())])
+
+
 def flagged_reasons(explanation: Explanation, detection: Detection) -> dict[int, str]:
     """The reasons of each flagged row in one line."""
     return {why.row: reasons_text(why) for why in explanation if detection.anomaly[why.row]}
@@ -142,7 +150,6 @@ def _short(value: object, letters: int = 30) -> str:
 def results_table(detection: Detection, carried: pa.Table, reasons: dict[int, str]) -> pa.Table:
     """Row number, carried columns, score, p-value and flag of every row, and the reasons of the explained ones."""
     columns = {name: carried[name] for name in carried.column_names}
-    taken = set(columns)
     results = {
         "row": pa.array(np.arange(len(detection.score))),
         "score": pa.array(detection.score),
@@ -150,6 +157,11 @@ def results_table(detection: Detection, carried: pa.Table, reasons: dict[int, st
         "anomaly": pa.array(detection.anomaly),
         "reasons": pa.array([reasons.get(row) for row in range(len(detection.score))], pa.string()),
     }
-    named = {f"nptad_{name}" if name in taken else name: column for name, column in results.items()}
+    named = named_beside(columns, results)
     first = next(iter(named))
     return pa.table({first: named.pop(first), **columns, **named})
+
+
+def named_beside(taken: Collection[str], results: dict[str, _T]) -> dict[str, _T]:
+    """The results under names that no carried column has."""
+    return {f"nptad_{name}" if name in taken else name: value for name, value in results.items()}

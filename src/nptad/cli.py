@@ -7,7 +7,7 @@ import sys
 import warnings
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from cyclopts import App, CycloptsError, Parameter
 from cyclopts.validators import Number
@@ -28,6 +28,7 @@ app.register_install_completion_command(help="Make the shell complete nptad's co
 
 TableFile = Annotated[str, Parameter(allow_leading_hyphen=True)]  # `-` is one
 Seed = Annotated[int, Parameter(validator=Number(gte=0))]
+Jobs = Annotated[int, Parameter(validator=Number(gte=1))]
 
 
 @app.command
@@ -188,30 +189,41 @@ def score(
     reasons: bool = False,
     ignore: str = "",
     label: str | None = None,
+    jobs: Jobs | None = None,
+    engine: Literal["local", "ray"] = "local",
     device: str = "auto",
     quiet: bool = False,
     json: bool = False,
 ) -> None:
     """Score the rows of a table with a saved model.
 
+    With a directory as output, files of any size are scored part by part: run the command again after it was stopped,
+    and it goes on.
+
     Parameters
     ----------
     model : Path
         Directory that `nptad fit` wrote.
     data : str
-        Table file with the columns of the training table; `-` for standard input.
+        Table file with the columns of the training table; `-` for standard input. For a directory as output also a
+        pattern in quotation marks, such as `'in/*.parquet'`.
     output : str
-        File for score, p-value and flag of every row; `-` for CSV on standard output.
+        File for score, p-value and flag of every row; `-` for CSV on standard output. A directory, existing or with a
+        `/` at the end, gets Parquet parts.
     fdr : float
-        Flag rows such that this share of them is wrong, on average. By default 0.05.
+        Flag rows such that this share of them is wrong, on average. By default 0.05. Not with a directory.
     false_alarm_rate : float
-        Instead, flag this share of the normal rows.
+        Instead, flag this share of the normal rows; with a directory by default 0.01.
     reasons : bool
         Say why for the flagged rows.
     ignore : str
         Columns to set aside and carry along, separated by commas.
     label : str
-        Column that marks known anomalies with 1, or `column=value`, to judge the result.
+        Column that marks known anomalies with 1, or `column=value`, to judge the result. Not with a directory.
+    jobs : int
+        With a directory: processes that score; by default one for each core, or for each GPU.
+    engine : {"local", "ray"}
+        With a directory: where they run, here or on a Ray cluster.
     device : str
         Such as `cpu` or `cuda`.
     quiet : bool
@@ -219,7 +231,23 @@ def score(
     json : bool
         Print a summary as JSON on standard output; needs an output file.
     """
-    from nptad.analysis import explain_rows_of, flagged_reasons, results_table, select_columns
+    if output.endswith("/") or Path(output).is_dir():
+        if fdr is not None:
+            raise InputError(
+                "A false discovery rate needs the p-values of all rows, so that it cannot be held part by part; give "
+                "a --false-alarm-rate, or apply --fdr to the finished p-values as docs/scaling.md shows."
+            )
+        if label is not None:
+            raise InputError("--label needs all rows at once; carry the column along with --ignore instead.")
+        _score_in_parts(
+            model, data, output, _names(ignore), false_alarm_rate, reasons, jobs, engine, device, quiet, json
+        )
+        return
+    if output != "-" and not Path(output).suffix:
+        raise InputError(f"{output} has no suffix that says its format, such as .csv; for a directory write {output}/.")
+    if jobs is not None or engine != "local":
+        raise InputError("--jobs and --engine are for a directory as output, such as --output scores/.")
+    from nptad.analysis import explain_flagged, flagged_reasons, results_table, select_columns
     from nptad.persist import load
     from nptad.tablefile import output_format, read_table, write_table
     from nptad.terminal import console_for_notes, counts, print_json, print_quality
@@ -231,9 +259,9 @@ def score(
     selection = select_columns(read_table(data), _names(ignore), label)
     detector.set_params(verbose=not quiet)
     detection = detector.detect(selection.features, fdr=fdr, false_alarm_rate=false_alarm_rate)
-    n_explained = int(detection.anomaly.sum()) if reasons else 0
-    explanation = explain_rows_of(detector, selection.features, detection.ranking()[:n_explained])
-    why = flagged_reasons(explanation, detection)
+    why = {}
+    if reasons:
+        why = flagged_reasons(explain_flagged(detector, selection.features, detection), detection)
     write_table(results_table(detection, selection.carried, why), output)
     if json:
         print_json(counts(detection, selection.labels))
@@ -371,6 +399,36 @@ def _detector(categorical: str, seed: int, time_limit: float | None, device: str
         random_state=seed,
         verbose=not quiet,
     )
+
+
+def _score_in_parts(
+    model: Path,
+    data: str,
+    output: str,
+    ignore: list[str],
+    false_alarm_rate: float | None,
+    reasons: bool,
+    jobs: int | None,
+    engine: str,
+    device: str,
+    quiet: bool,
+    json: bool,
+) -> None:
+    from nptad.scale.arrow import ScoringOptions
+    from nptad.scale.bigfiles import find_files, score_files
+    from nptad.scale.processes import local_workers
+    from nptad.scale.ray import ray_workers
+    from nptad.terminal import console_for_notes, print_json
+
+    if data == "-":
+        raise InputError("Standard input cannot be scored in parts; name files, or an output file.")
+    options = ScoringOptions(str(model), tuple(ignore), false_alarm_rate, reasons, device)
+    workers = ray_workers if engine == "ray" else local_workers
+    scored = score_files(options, find_files(data), output, jobs=jobs, engine=workers, verbose=not quiet)
+    if json:
+        print_json(scored.to_dict())
+    elif not quiet:
+        console_for_notes().print(scored.text(), markup=False)
 
 
 def _facts(detector: Any) -> dict[str, Any]:

@@ -21,6 +21,10 @@ class ModelFileError(NPTADError, ValueError):
     """A saved model or checkpoint that is incomplete, changed, or written by a newer version."""
 
 
+class WorkerError(NPTADError, RuntimeError):
+    """A process that worked for this one has ended without a result."""
+
+
 class DataError(NPTADError, ValueError):
     """A data set of the benchmark that cannot be had, cannot be read, or is not what the registry says."""
 

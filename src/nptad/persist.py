@@ -170,6 +170,11 @@ def load(directory: str | Path, device: str = "auto") -> NPTAD:
         ) from error
 
 
+def fingerprint(directory: str | Path) -> str:
+    """A text that tells a saved model from every other one, wherever it is kept."""
+    return str(_read_config(Path(directory))["checksum"])
+
+
 def _restore(
     config: dict[str, Any], tensors: dict[str, torch.Tensor], context: pa.Table, device: torch.device
 ) -> NPTAD:

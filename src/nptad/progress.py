@@ -7,7 +7,15 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    DownloadColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    TextColumn,
+    TimeRemainingColumn,
+)
 
 Listener = Callable[[str, int, int], None]
 """Called with the name of the work, how much of it is done, and how much there is in all."""
@@ -26,7 +34,9 @@ def listening(listener: Listener) -> Iterator[None]:
 
 
 @contextmanager
-def progress_bar(description: str, total: int, visible: bool) -> Iterator[Callable[..., None]]:
+def progress_bar(
+    description: str, total: int, visible: bool, *, in_bytes: bool = False
+) -> Iterator[Callable[..., None]]:
     """A bar to ``advance(count, note=...)``; shows nothing when not visible."""
     listener, done = _listener.get(), 0
 
@@ -40,10 +50,11 @@ def progress_bar(description: str, total: int, visible: bool) -> Iterator[Callab
     if not visible:
         yield lambda count=1, note="": tell(count)
         return
+    amount: ProgressColumn = DownloadColumn() if in_bytes else MofNCompleteColumn()
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
-        MofNCompleteColumn(),
+        amount,
         TimeRemainingColumn(),
         TextColumn("{task.fields[note]}"),
     )

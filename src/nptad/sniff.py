@@ -8,8 +8,8 @@ from __future__ import annotations
 import codecs
 import functools
 import re
-from collections.abc import Callable, Iterator, Sequence
-from itertools import islice, pairwise
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain, islice, pairwise
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -39,12 +39,14 @@ _BYTE_ORDER_MARKS = (
 )
 _CONTROLS = bytes(set(range(32)) - set(b"\t\n\r\f"))
 _CONTROL_SHARE = 0.02
+_NOT_IN_CP1252 = b"\x81\x8d\x8f\x90\x9d"
 
 _NUMBER = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$|^[+-]?(?i:inf|infinity)$"
 # "0.123" is no group of thousands.
 _COMMA_NUMBER = r"^[+-]?(\d+|[1-9]\d{0,2}(\.\d{3})+)(,\d+)?([eE][+-]?\d+)?$"
 _MAYBE_THOUSANDS = r"^[+-]?[1-9]\d{0,2},\d{3}$"
 _PADDED = r"^0\d+$"
+_HEXADECIMAL = r"^0[xX]"
 _TRUTH = r"^(?i:true|false)$"
 _TIME_STAMP = r"^\d{4}-\d{2}-\d{2}"
 _TIME_OF_DAY = r"^\d{2}:\d{2}(:\d{2}(\.\d{1,6})?)?$"
@@ -53,8 +55,17 @@ _TIME_TYPES = (pa.date32(), *(pa.timestamp(unit, zone) for zone in (None, "UTC")
 _HEADER_NUMBER = re.compile(r"[+-]?(\d+([.,]\d*)?|[.,]\d+)([eE][+-]?\d+)?")
 
 
-Readings = dict[str, Callable[[pa.ChunkedArray], pa.ChunkedArray | None]]
-"""By the pattern of a cell: what turns a column of such cells into their type, or None if it cannot."""
+class Reading(NamedTuple):
+    """A way to read cells of text as values."""
+
+    prepare: Callable[[pa.ChunkedArray], pa.ChunkedArray | None]
+    """The cells in a form that can be cast, or None if they are of another kind."""
+    types: tuple[pa.DataType, ...]
+    """Of these, the values have the first that fits all cells."""
+
+
+Readings = dict[str, Reading]
+"""Ways to read a column, by the pattern of its first cell."""
 
 
 class Record(NamedTuple):
@@ -84,41 +95,46 @@ def to_utf8(data: bytes, where: str) -> bytes:
     >>> to_utf8(b"caf\xe9", "menu.csv").decode()
     'café'
     """
-    for mark, encoding in _BYTE_ORDER_MARKS:
-        if data.startswith(mark):
-            data = data[len(mark) :]
-            if encoding == "utf-8":
-                break
+    step = 1 << 20  # a string of the whole would take up to four times the memory
+    mark, encoding = sniff_encoding((data[start : start + step] for start in range(0, len(data), step)), where)
+    data = data[mark:]
+    try:
+        return data if encoding == "utf-8" else data.decode(encoding).encode()
+    except UnicodeError as error:
+        raise InputError(bad_encoding(encoding, where)) from error
+
+
+def sniff_encoding(pieces: Iterable[bytes], where: str) -> tuple[int, str]:
+    """The length of the byte order mark of a text that comes in pieces, and its encoding."""
+    pieces = iter(pieces)
+    first = next(pieces, b"")
+    mark, encoding = next(((m, name) for m, name in _BYTE_ORDER_MARKS if first.startswith(m)), (b"", "utf-8"))
+    if encoding != "utf-8":
+        return len(mark), encoding
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    is_utf8, has_zero, is_cp1252 = True, False, True
+    for piece in chain([first[len(mark) :]], pieces, [b""]):
+        if is_utf8:
             try:
-                return data.decode(encoding).encode()
-            except UnicodeError as error:
-                raise InputError(
-                    f"{where} begins like {encoding.upper()} text but is none; it is damaged or of another format."
-                ) from error
-    if _is_utf8(data):
-        return data
-    sample = data[:_SAMPLE_BYTES]
+                decoder.decode(piece, final=not piece)
+            except UnicodeDecodeError:
+                is_utf8 = False
+        has_zero = has_zero or b"\0" in piece
+        is_cp1252 = is_cp1252 and len(piece.translate(None, _NOT_IN_CP1252)) == len(piece)
+    if is_utf8:
+        return len(mark), "utf-8"
+    sample = first[:_SAMPLE_BYTES]
     controls = len(sample) - len(sample.translate(None, _CONTROLS))
-    if b"\0" in data or controls > _CONTROL_SHARE * len(sample):
+    if has_zero or controls > _CONTROL_SHARE * len(sample):
         raise InputError(
             f"{where} is not a text file, or one in an unknown encoding; save the table as CSV with encoding UTF-8."
         )
-    try:
-        return data.decode("cp1252").encode()
-    except UnicodeDecodeError:  # five bytes mean nothing in Windows-1252
-        return data.decode("latin-1").encode()
+    return len(mark), "cp1252" if is_cp1252 else "latin-1"
 
 
-def _is_utf8(data: bytes) -> bool:
-    """Check in pieces: a string of the whole would take up to four times the memory."""
-    decoder, step = codecs.getincrementaldecoder("utf-8")(), 1 << 20
-    try:
-        for start in range(0, len(data), step):
-            decoder.decode(data[start : start + step])
-        decoder.decode(b"", final=True)
-    except UnicodeDecodeError:
-        return False
-    return True
+def bad_encoding(encoding: str, where: str) -> str:
+    """What to say of a text that is not what its byte order mark promises."""
+    return f"{where} begins like {encoding.upper()} text but is none; it is damaged or of another format."
 
 
 @functools.cache
@@ -259,8 +275,7 @@ def infer_type(column: pa.ChunkedArray, decimal_comma: bool = False) -> pa.Chunk
     """
     if column.null_count == len(column):
         return pa.chunked_array([pa.nulls(len(column))])
-    readings: Readings = {_COMMA_NUMBER: _comma_numbers} if decimal_comma else {}
-    return _first_fitting(column, readings | {_NUMBER: _numbers, _TRUTH: _truths} | _TIMES)
+    return _first_fitting(column, _readings(decimal_comma))
 
 
 def infer_times(column: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -268,17 +283,82 @@ def infer_times(column: pa.ChunkedArray) -> pa.ChunkedArray:
     return _first_fitting(column, _TIMES)
 
 
+def _readings(decimal_comma: bool) -> Readings:
+    return ({_COMMA_NUMBER: _COMMA_NUMBERS} if decimal_comma else {}) | {_NUMBER: _NUMBERS, _TRUTH: _TRUTHS} | _TIMES
+
+
 def _first_fitting(column: pa.ChunkedArray, readings: Readings) -> pa.ChunkedArray:
     """The column in the first reading that reads all cells; the first cell says which are tried, to save time."""
     first = _first(column)
     cells = None
-    for pattern, read in readings.items():
+    for pattern, reading in readings.items():
         if re.match(pattern, first):
             cells = _bare(column) if cells is None else cells
-            typed = read(cells)
-            if typed is not None:
-                return typed
+            prepared = reading.prepare(cells)
+            typed = (None if prepared is None else _cast(prepared, kind) for kind in reading.types)
+            values = next((values for values in typed if values is not None), None)
+            if values is not None:
+                return values
     return column
+
+
+class StreamedColumn:
+    """What :func:`infer_type` does, for a column of text that comes in blocks and is never held as a whole.
+
+    :meth:`look` at all blocks first; then :meth:`read` gives each in the type that fits all of them.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> blocks = [pa.chunked_array([["1", "NA"]]), pa.chunked_array([["2.5"]])]
+    >>> column = StreamedColumn()
+    >>> for block in blocks:
+    ...     column.look(block)
+    >>> [column.read(block, decimal_comma=False).to_pylist() for block in blocks]
+    [[1.0, None], [2.5]]
+    """
+
+    def __init__(self) -> None:
+        self.empty = True
+        """True if all cells are missing."""
+        self._first = ""
+        self._fitting: dict[str, list[pa.DataType]] = {}
+        self._all_comma_numbers, self._with_comma, self._surely_decimal = True, False, False
+
+    def look(self, block: pa.ChunkedArray) -> None:
+        """Take note of what the cells of a block can be."""
+        self.empty = self.empty and block.null_count == len(block)
+        if not self._first:
+            self._first = _first(block)
+            readings = _readings(decimal_comma=True).items()
+            self._fitting = {pattern: list(r.types) for pattern, r in readings if re.match(pattern, self._first)}
+        if not self._fitting:
+            return
+        cells = _bare(block)
+        if _COMMA_NUMBER in self._fitting:
+            self._all_comma_numbers = self._all_comma_numbers and _all(cells, _COMMA_NUMBER)
+            with_comma = cells.filter(pc.match_substring(cells, ","))
+            self._with_comma = self._with_comma or len(with_comma) > 0
+            self._surely_decimal = self._surely_decimal or not _all(with_comma, _MAYBE_THOUSANDS)
+        for pattern, reading in _readings(decimal_comma=True).items():
+            if kinds := self._fitting.get(pattern):
+                prepared = reading.prepare(cells)
+                kinds[:] = [] if prepared is None else [k for k in kinds if _cast(prepared, k) is not None]
+
+    def has_decimal_commas(self, delimiter: bytes) -> bool:
+        """What :func:`has_decimal_commas` says of one column."""
+        if delimiter == b"," or _COMMA_NUMBER not in self._fitting:
+            return False
+        return self._all_comma_numbers and self._with_comma and (delimiter == b";" or self._surely_decimal)
+
+    def read(self, block: pa.ChunkedArray, decimal_comma: bool) -> pa.ChunkedArray:
+        """The values of a block that was looked at."""
+        if self.empty:
+            return pa.chunked_array([pa.nulls(len(block))])
+        for pattern, reading in _readings(decimal_comma).items():
+            if kinds := self._fitting.get(pattern):
+                return reading.prepare(_bare(block)).cast(kinds[0])  # type: ignore[union-attr]
+        return block
 
 
 def _first(column: pa.ChunkedArray) -> str:
@@ -293,39 +373,36 @@ def _bare(column: pa.ChunkedArray) -> pa.ChunkedArray:
     return pc.if_else(pc.is_in(cells, pa.array(_MISSING_AMONG_VALUES)), pa.scalar(None, cells.type), cells)
 
 
-def _numbers(cells: pa.ChunkedArray) -> pa.ChunkedArray | None:
+def _plain_numbers(cells: pa.ChunkedArray) -> pa.ChunkedArray | None:
     padded = cells.filter(pc.starts_with(cells, "0"))
-    if _any(padded, _PADDED):
-        return None
-    numbers = _cast(cells, pa.float64())  # first, since a whole number may be 0x1F to pyarrow
-    whole = None if numbers is None else _cast(cells, pa.int64())
-    return numbers if whole is None else whole
+    # A whole number may be 0x1F to pyarrow, a number may not.
+    return None if _any(padded, _PADDED) or _any(padded, _HEXADECIMAL) else cells
 
 
-def _comma_numbers(cells: pa.ChunkedArray) -> pa.ChunkedArray | None:
+def _without_comma(cells: pa.ChunkedArray) -> pa.ChunkedArray | None:
     if not _all(cells, _COMMA_NUMBER):
         return None
-    return _numbers(pc.replace_substring(pc.replace_substring(cells, ".", ""), ",", "."))
+    return _plain_numbers(pc.replace_substring(pc.replace_substring(cells, ".", ""), ",", "."))
 
 
 def _truths(cells: pa.ChunkedArray) -> pa.ChunkedArray | None:
     return pc.equal(pc.ascii_lower(cells), "true") if _all(cells, _TRUTH) else None
 
 
-def _time_stamps(cells: pa.ChunkedArray) -> pa.ChunkedArray | None:
-    typed = (_cast(cells, kind) for kind in _TIME_TYPES)
-    return next((times for times in typed if times is not None), None)
-
-
 def _times_of_day(cells: pa.ChunkedArray) -> pa.ChunkedArray | None:
     if not _all(cells, _TIME_OF_DAY):
         return None
     # pyarrow reads a time of day only together with a day.
-    stamps = _cast(pc.binary_join_element_wise("1970-01-01", cells, " "), pa.timestamp("us"))
-    return None if stamps is None else stamps.cast(pa.time64("us"))
+    return _cast(pc.binary_join_element_wise("1970-01-01", cells, " "), pa.timestamp("us"))
 
 
-_TIMES: Readings = {_TIME_STAMP: _time_stamps, _TIME_OF_DAY: _times_of_day}
+_NUMBERS = Reading(_plain_numbers, (pa.int64(), pa.float64()))
+_COMMA_NUMBERS = Reading(_without_comma, (pa.int64(), pa.float64()))
+_TRUTHS = Reading(_truths, (pa.bool_(),))
+_TIMES: Readings = {
+    _TIME_STAMP: Reading(lambda cells: cells, _TIME_TYPES),
+    _TIME_OF_DAY: Reading(_times_of_day, (pa.time64("us"),)),
+}
 
 
 def _cast(cells: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray | None:

@@ -43,9 +43,10 @@ SUFFIXES = {
 
 _TEXT_FORMATS = ("csv", "tsv", "jsonl")
 _PACKED_SUFFIX = ".gz"
-_GZIP = b"\x1f\x8b"
-_ARROW_STREAM = b"\xff\xff\xff\xff"
-_MAGIC = {b"PAR1": "parquet", b"ARROW1": "arrow", _ARROW_STREAM: "arrow"}
+GZIP = b"\x1f\x8b"
+ARROW_STREAM = b"\xff\xff\xff\xff"
+_MAGIC = {b"PAR1": "parquet", b"ARROW1": "arrow", ARROW_STREAM: "arrow"}
+_BEGINNING = 8
 _WORKBOOKS = (b"PK\x03\x04", b"\xd0\xcf\x11\xe0")
 
 
@@ -95,18 +96,27 @@ def read_table(source: Place, format: str | None = None) -> pa.Table:
     {'name': ['Ann', 'Bob'], 'weight': [61.5, None]}
     """
     if format is None and not _is_stream(source) and Path(str(source)).suffix:
-        format = _format_of(source)
+        format = format_of(source)
     _check_format(format)
     where = _name(source, "standard input")
     data = _unpack(_read(source, where), where)
-    found = next((name for magic, name in _MAGIC.items() if data.startswith(magic)), None)
-    format = format or found
-    if found not in (None, format):
-        raise InputError(f"{where} holds {found} data, not {format}; rename it or say format={found!r}.")
+    format = check_beginning(data[:_BEGINNING], format, where) or format
     if format in (None, *_TEXT_FORMATS):
         data = to_utf8(data, where)
         format = format or ("jsonl" if data[:4096].lstrip().startswith((b"{", b"[")) else "csv")
     return _READERS[format](data, where)
+
+
+def check_beginning(data: bytes, format: str | None, where: str) -> str | None:
+    """The binary format that the first bytes of a file show, if any; an error if it is not the expected one."""
+    if data.startswith(_WORKBOOKS):
+        raise InputError(f"{where} is an Excel workbook or a zip archive; save the sheet as CSV.")
+    if not data:
+        raise InputError(f"{where} is empty; give a file with column names and rows.")
+    found = next((name for magic, name in _MAGIC.items() if data.startswith(magic)), None)
+    if found is not None and format not in (None, found):
+        raise InputError(f"{where} holds {found} data, not {format}; rename it or say format={found!r}.")
+    return found
 
 
 def write_table(table: pa.Table, target: Place, format: str | None = None) -> None:
@@ -145,7 +155,7 @@ def write_table(table: pa.Table, target: Place, format: str | None = None) -> No
     "'=1+1",2
     """
     if format is None and not _is_stream(target):
-        format = _format_of(target)
+        format = format_of(target)
     write = _WRITERS[_check_format(format) or "csv"]
     where = _name(target, "standard output")
     _check_columns(table)
@@ -169,11 +179,11 @@ def output_format(target: str | PathLike[str]) -> str:
     >>> output_format("scores.csv.gz"), output_format("-")
     ('csv', 'csv')
     """
-    return "csv" if _is_stream(target) else _format_of(target)
+    return "csv" if _is_stream(target) else format_of(target)
 
 
-def _format_of(path: Place) -> str:
-    """The format that the suffix says."""
+def format_of(path: Place) -> str:
+    """The format that the suffix of a path says."""
     suffixes = [suffix.lower() for suffix in Path(str(path)).suffixes]
     packed = suffixes[-1:] == [_PACKED_SUFFIX]
     format = SUFFIXES.get("".join(suffixes[-2:-1] if packed else suffixes[-1:]))
@@ -212,43 +222,55 @@ def _name(place: Place, standard: str) -> str:
 
 
 def _read(source: Place, where: str) -> bytes:
-    try:
+    with reading_explained(where):
         if not isinstance(source, str | PathLike):
             return source.read()
         return sys.stdin.buffer.read() if _is_stream(source) else Path(source).read_bytes()
+
+
+@contextmanager
+def reading_explained(where: str) -> Iterator[None]:
+    """What to say if a file cannot be opened or read."""
+    try:
+        yield
     except FileNotFoundError as error:
         raise InputError(f"{where} does not exist; check the name.") from error
     except IsADirectoryError as error:
         raise InputError(f"{where} is a directory; name a file.") from error
     except PermissionError as error:
         raise InputError(f"{where} may not be read by you; ask its owner for permission.") from error
+    except InputError:
+        raise
     except (OSError, ValueError) as error:
         raise InputError(f"{where} cannot be read: {getattr(error, 'strerror', None) or error}.") from error
 
 
 def _unpack(data: bytes, where: str) -> bytes:
-    """Gunzip what is gzipped, and refuse what no reader could read."""
-    if data.startswith(_GZIP):
-        try:
-            data = gzip.decompress(data)
-        except (OSError, EOFError, zlib.error) as error:
-            raise InputError(f"{where} cannot be unpacked ({error}); it is truncated or damaged.") from error
-    if data.startswith(_WORKBOOKS):
-        raise InputError(f"{where} is an Excel workbook or a zip archive; save the sheet as CSV.")
-    if not data:
-        raise InputError(f"{where} is empty; give a file with column names and rows.")
-    return data
+    """Gunzip what is gzipped."""
+    if not data.startswith(GZIP):
+        return data
+    with unpacking_explained(where):
+        return gzip.decompress(data)
+
+
+@contextmanager
+def unpacking_explained(where: str) -> Iterator[None]:
+    """What to say if gunzipping fails."""
+    try:
+        yield
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise InputError(f"{where} cannot be unpacked ({error}); it is truncated or damaged.") from error
 
 
 def _read_parquet(data: bytes, where: str) -> pa.Table:
-    with _damage_explained(where, "Parquet"):
+    with damage_explained(where, "Parquet"):
         # Not read_table, which would add columns for directories called like year=2024.
         return _validated(pyarrow.parquet.ParquetFile(pa.BufferReader(data)).read())
 
 
 def _read_arrow(data: bytes, where: str) -> pa.Table:
-    with _damage_explained(where, "Arrow"):
-        open_ = pyarrow.ipc.open_stream if data.startswith(_ARROW_STREAM) else pyarrow.ipc.open_file
+    with damage_explained(where, "Arrow"):
+        open_ = pyarrow.ipc.open_stream if data.startswith(ARROW_STREAM) else pyarrow.ipc.open_file
         return _validated(open_(pa.BufferReader(data)).read_all())
 
 
@@ -260,7 +282,8 @@ def _validated(table: pa.Table) -> pa.Table:
 
 
 @contextmanager
-def _damage_explained(where: str, format: str) -> Iterator[None]:
+def damage_explained(where: str, format: str) -> Iterator[None]:
+    """What to say if pyarrow cannot make sense of a file."""
     try:
         yield
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:

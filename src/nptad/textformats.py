@@ -6,7 +6,7 @@ import io
 import json
 import re
 from collections.abc import Callable, Iterator
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -25,29 +25,60 @@ from nptad.sniff import (
     sniff_delimiter,
 )
 
-_BLOCK_BYTES, _LARGEST_BLOCK = 1 << 22, (1 << 31) - 1
+BLOCK_BYTES, _LARGEST_BLOCK = 1 << 22, (1 << 31) - 1
 _ROWS_AT_ONCE = 1 << 16
 _SHOWN_CELLS, _SHOWN_CHARACTERS = 4, 40
 
 
-def read_delimited(data: bytes, where: str, delimiter: bytes | None = None) -> pa.Table:
-    """Read a table with a header line; ``where`` names it in errors, a missing ``delimiter`` is sniffed."""
-    if excel := re.match(rb"sep=([,;\t|])\r?\n", data):  # a line of Excel's, which it hides itself
-        delimiter, data = excel[1], b"\n" + data[excel.end() :]
-    delimiter = delimiter or sniff_delimiter(data)
+class Header(NamedTuple):
+    """What the beginning of a delimited text says about the rest."""
+
+    delimiter: bytes
+    names: list[str]
+    unnamed: list[bool]
+    """Which columns have no name of their own."""
+    end: int
+    """Where the first row begins, in bytes."""
+
+
+def read_header(data: bytes, where: str, delimiter: bytes | None = None) -> Header:
+    """The header line of a text, or of its beginning; a missing ``delimiter`` is sniffed."""
+    data, told = _hide_excel_line(data)
+    delimiter = told or delimiter or sniff_delimiter(data)
     header = next((record for record in records(data, delimiter) if not record.blank), None)
     if header is None:
         raise InputError(f"{where} is empty; give a file with column names and rows.")
+    unnamed = [not cell.strip() for cell in header.cells]
+    return Header(delimiter, _column_names(header, where), unnamed, header.end)
+
+
+def _hide_excel_line(data: bytes) -> tuple[bytes, bytes | None]:
+    """The text with a blank line for "sep=;", which Excel writes and hides, and the delimiter that it tells."""
+    if excel := re.match(rb"sep=([,;\t|])\r?\n", data):
+        return b" " * (excel.end() - 1) + b"\n" + data[excel.end() :], excel[1]
+    return data, None
+
+
+def read_delimited(data: bytes, where: str, delimiter: bytes | None = None) -> pa.Table:
+    """Read a table with a header line; ``where`` names it in errors, a missing ``delimiter`` is sniffed."""
+    header = read_header(data, where, delimiter)
+    data, _ = _hide_excel_line(data)
     if data.count(b'"') % 2:  # pyarrow would take the rest of the file for one cell
-        _refuse_bad_record(data, delimiter, where)
-    names = _column_names(header, where)
-    columns = _parse_cells(data, header, delimiter, where)
-    decimal_comma = has_decimal_commas(columns, delimiter)
+        _refuse_bad_record(data, header.delimiter, where)
+    columns = _parse_cells(data, header, where)
+    decimal_comma = has_decimal_commas(columns, header.delimiter)
     for j, column in enumerate(columns):  # one by one in place: the text of a column is not needed any more
         columns[j] = infer_type(column, decimal_comma)
-    while len(names) > 1 and not header.cells[len(names) - 1].strip() and columns[-1].null_count == len(columns[-1]):
-        del names[-1], columns[-1]  # the lines end with delimiters
-    return pa.table(columns, names)
+    n_columns = count_columns(header, [column.null_count == len(column) for column in columns])
+    return pa.table(columns[:n_columns], header.names[:n_columns])
+
+
+def count_columns(header: Header, empty: list[bool]) -> int:
+    """The columns that are some: lines may end with delimiters, which makes columns without names and cells."""
+    n_columns = len(header.names)
+    while n_columns > 1 and header.unnamed[n_columns - 1] and empty[n_columns - 1]:
+        n_columns -= 1
+    return n_columns
 
 
 def _column_names(header: Record, where: str) -> list[str]:
@@ -70,15 +101,16 @@ def _column_names(header: Record, where: str) -> list[str]:
     return names
 
 
-def _parse_cells(data: bytes, header: Record, delimiter: bytes, where: str) -> list[pa.ChunkedArray]:
-    """All cells as text; types are inferred later, from whole columns and by our own rules."""
-    n_columns = len(header.cells)
-    if not re.compile(rb"[^\r\n]" if n_columns > 1 else rb"[\s\S]").search(data, header.end):
-        return [pa.chunked_array([], pa.string())] * n_columns
+def text_options(header: Header, newlines_in_values: bool) -> dict[str, Any]:
+    """How pyarrow is to read the rows: all cells as text, in columns called "0", "1" and so on.
+
+    Types are inferred later, from whole columns and by our own rules.
+    """
+    n_columns = len(header.names)
     names = [str(j) for j in range(n_columns)]
     parse = pyarrow.csv.ParseOptions(
-        delimiter=delimiter.decode(),
-        newlines_in_values=b'"' in data,
+        delimiter=header.delimiter.decode(),
+        newlines_in_values=newlines_in_values,
         ignore_empty_lines=n_columns > 1,
         invalid_row_handler=lambda row: "error" if row.text.strip() else "skip",
     )
@@ -89,19 +121,31 @@ def _parse_cells(data: bytes, header: Record, delimiter: bytes, where: str) -> l
         strings_can_be_null=True,
         quoted_strings_can_be_null=False,
     )
+    read = pyarrow.csv.ReadOptions(column_names=names, block_size=BLOCK_BYTES)
+    return {"read_options": read, "parse_options": parse, "convert_options": convert}
+
+
+def _parse_cells(data: bytes, header: Header, where: str) -> list[pa.ChunkedArray]:
+    n_columns = len(header.names)
+    if not re.compile(rb"[^\r\n]" if n_columns > 1 else rb"[\s\S]").search(data, header.end):
+        return [pa.chunked_array([], pa.string())] * n_columns
+    options = text_options(header, newlines_in_values=b'"' in data)
     body = pa.py_buffer(data).slice(header.end)
 
     def read(block_size: int) -> pa.Table:
-        options = pyarrow.csv.ReadOptions(column_names=names, block_size=block_size)
-        return pyarrow.csv.read_csv(pa.BufferReader(body), options, parse, convert)
+        options["read_options"].block_size = block_size
+        return pyarrow.csv.read_csv(pa.BufferReader(body), **options)
 
     try:
         return list(_in_blocks(read, len(data)).columns)
     except pa.ArrowInvalid as error:
-        _refuse_bad_record(data, delimiter, where)
-        raise InputError(
-            f"{where} cannot be read as a table ({one_line(error)}); check its delimiters and quotation marks."
-        ) from error
+        _refuse_bad_record(data, header.delimiter, where)
+        raise InputError(bad_text(where, error)) from error
+
+
+def bad_text(where: str, error: Exception) -> str:
+    """What to say of a text that pyarrow cannot split into cells."""
+    return f"{where} cannot be read as a table ({one_line(error)}); check its delimiters and quotation marks."
 
 
 def _refuse_bad_record(data: bytes, delimiter: bytes, where: str) -> None:
@@ -185,7 +229,7 @@ def _with_mixed_as_text(data: bytes, where: str) -> bytes:
 def _in_blocks(read: Callable[[int], pa.Table], n_bytes: int) -> pa.Table:
     """Read in blocks of a few MB, or in one block if a single row is larger than that."""
     try:
-        return read(_BLOCK_BYTES)
+        return read(BLOCK_BYTES)
     except pa.ArrowInvalid as error:
         if "straddling" not in str(error):
             raise

@@ -7,7 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import App, Parameter
 from cyclopts.validators import Number
@@ -36,8 +36,9 @@ def run(
     seeds: str = "0-19",
     preset: Preset = "paper",
     set_: Annotated[list[str] | None, Parameter(name="--set")] = None,
-    jobs: Positive = 1,
+    jobs: Positive | None = None,
     threads: Positive = 1,
+    engine: Literal["local", "ray"] = "local",
     shard: str = "1/1",
     time_limit: float | None = None,
     memory_limit: float | None = None,
@@ -60,9 +61,11 @@ def run(
     set_ : list of str
         Change a setting of the preset, such as `--set n_steps=1000`.
     jobs : int
-        Runs at a time.
+        Runs at a time; by default 1, or as many as a Ray cluster has room for.
     threads : int
         Threads of each.
+    engine : {"local", "ray"}
+        Where they run: here, or on a Ray cluster.
     shard : str
         `2/5` does the second fifth of the work, for clusters.
     time_limit : float
@@ -88,16 +91,22 @@ def run(
             "Every run asked for has a record: `nptad bench status` shows them, `--retry` repeats failed ones."
         )
         return
+    carry_out = None
+    if engine == "ray":
+        from nptad.bench.cluster import room_for_tasks, supervise_on_ray
+
+        jobs, carry_out = jobs or room_for_tasks(threads), supervise_on_ray
     with live_view(tasks, results / "runs", console) as report:
         run_tasks(
             tasks,
             results / "runs",
-            jobs=jobs,
+            jobs=jobs or 1,
             threads=threads,
-            data=None if data is None else str(data),
+            data=None if data is None else str(data.resolve()),
             limits=Limits(time_limit, memory_limit),
             shard=part,
             report=report,
+            carry_out=carry_out,
         )
 
 

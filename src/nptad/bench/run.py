@@ -116,8 +116,12 @@ def run_tasks(
     limits: Limits | None = None,
     shard: tuple[int, int] = (1, 1),
     report: Callable[[Record], None] = lambda record: None,
+    carry_out: Callable[[Task, Limits], Iterator[Record]] | None = None,
 ) -> None:
-    """Carry out tasks, ``jobs`` at a time, and store every record as soon as it is there."""
+    """Carry out tasks, ``jobs`` at a time, and store every record as soon as it is there.
+
+    ``carry_out`` runs one task and gives its records, by default :func:`supervise`, in a process on this machine.
+    """
     suffix = "" if shard == (1, 1) else f".shard-{shard[0]}-of-{shard[1]}"
     lock = threading.Lock()
 
@@ -126,12 +130,12 @@ def run_tasks(
             append_record(results, record, suffix)
             report(record)
 
-    def carry_out(task: Task) -> None:
-        for record in supervise(replace(task, data=data, threads=threads), limits or Limits()):
+    def follow(task: Task) -> None:
+        for record in (carry_out or supervise)(replace(task, data=data, threads=threads), limits or Limits()):
             keep(record)
 
     # Threads only wait here: each task runs in a process of its own.
-    Parallel(n_jobs=jobs, backend="threading")(delayed(carry_out)(task) for task in tasks)
+    Parallel(n_jobs=jobs, backend="threading")(delayed(follow)(task) for task in tasks)
 
 
 def supervise(task: Task, limits: Limits) -> Iterator[Record]:

@@ -1,0 +1,34 @@
+"""The benchmark on a Ray cluster: each task runs on a machine that has room for it, its records are kept here.
+
+Every machine needs this package with the extra ``bench``, and the data sets: in NPTAD_DATA, in the given directory, or
+downloaded once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from nptad.bench.run import Limits, supervise
+from nptad.bench.store import Record
+from nptad.bench.worker import Task
+from nptad.scale.ray import connect
+
+
+def room_for_tasks(threads: int) -> int:
+    """How many tasks of so many threads the cluster can run at a time."""
+    return max(1, int(connect().cluster_resources()["CPU"] // threads))
+
+
+def supervise_on_ray(task: Task, limits: Limits) -> Iterator[Record]:
+    """What :func:`nptad.bench.run.supervise` does, somewhere on the cluster; records come as soon as they are there."""
+    ray = connect()
+    left = list(task.seeds)
+    remote = ray.remote(num_cpus=task.threads, max_retries=0)(supervise)
+    try:
+        for reference in remote.options(num_returns="streaming").remote(task, limits):
+            record = ray.get(reference)
+            left.remove(record["seed"])
+            yield record
+    except ray.exceptions.RayError as error:
+        reason = f"{type(error).__name__}: {error}".splitlines()[0]
+        yield from (task.record(seed, "failed", reason=reason) for seed in left)

@@ -1,0 +1,111 @@
+"""Arrow in, Arrow out: the one place where every engine has its rows scored.
+
+A worker opens a saved model once and then turns record batches into record batches. Rows are judged one by one, so
+that any split of a table into batches gives the same scores.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import pyarrow as pa
+import torch
+
+from nptad.analysis import DEFAULT_SHARE, explain_flagged, flagged_reasons, named_beside, select_columns
+from nptad.calibrate import make_rule
+from nptad.errors import InputError
+from nptad.persist import load
+
+RESULTS = pa.schema(
+    [("score", pa.float64()), ("p_value", pa.float64()), ("anomaly", pa.bool_()), ("reasons", pa.string())]
+)
+"""What is known of a row in the end; the reasons only if they are asked for."""
+
+
+@dataclass(frozen=True)
+class ScoringOptions:
+    """What every worker is told; plain values that fit into JSON."""
+
+    model: str
+    """Directory of a saved model, on a disk that the worker can read."""
+    ignore: tuple[str, ...] = ()
+    """Columns that the model does not see and that are carried into the result."""
+    false_alarm_rate: float | None = None
+    """Rows with a p-value up to this are flagged. By default 0.01, or the smallest p-value that the model can give. A
+    false discovery rate would need the p-values of all rows, which no worker has."""
+    reasons: bool = False
+    """Say why for the flagged rows."""
+    device: str = "auto"
+    """A torch device; "auto" takes a CUDA device if there is one."""
+    threads: int | None = None
+    """Threads of a worker; None leaves them as they are."""
+
+    def __post_init__(self) -> None:
+        if self.false_alarm_rate is not None:
+            make_rule(None, self.false_alarm_rate)
+        if isinstance(self.ignore, str):
+            raise InputError(f"ignore must be a list of column names, got {self.ignore!r}.")
+        object.__setattr__(self, "model", str(self.model))
+        object.__setattr__(self, "ignore", tuple(self.ignore))
+
+
+class ArrowScorer:
+    """A saved model, opened once, that turns record batches into record batches.
+
+    The result has the ignored columns, then ``score`` (higher = more anomalous), ``p_value``, ``anomaly`` and, if
+    asked for, ``reasons``; a result is called ``nptad_score`` and so on where an ignored column has its name.
+
+    Examples
+    --------
+    >>> import tempfile, numpy as np
+    >>> from nptad import NPTAD
+    >>> x = np.random.default_rng(0).normal(size=60)
+    >>> folder = tempfile.mkdtemp()
+    >>> NPTAD(2, n_steps=60, random_state=0).fit(pa.table({"x": x, "y": 2 * x})).save(f"{folder}/model")
+    >>> scorer = ArrowScorer(ScoringOptions(f"{folder}/model", ignore=["id"]))
+    >>> found = scorer(pa.record_batch({"id": ["a", "b"], "x": [1.0, 1.0], "y": [2.0, -8.0]}))
+    >>> found.schema.names, found["anomaly"].to_pylist()
+    (['id', 'score', 'p_value', 'anomaly'], [False, True])
+    """
+
+    def __init__(self, options: ScoringOptions) -> None:
+        if options.threads is not None:
+            torch.set_num_threads(options.threads)
+        self.options = options
+        self.detector = load(options.model, options.device)
+        self.detector.set_params(verbose=False)
+        n_rows = len(self.detector.calibration_.rows)
+        self.false_alarm_rate = options.false_alarm_rate or max(DEFAULT_SHARE, 1 / (n_rows + 1))
+        make_rule(None, self.false_alarm_rate).require_rows(n_rows)
+
+    def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Score the rows of a batch, which may have none."""
+        selection = select_columns(pa.Table.from_batches([batch]), self.options.ignore)
+        values: dict[str, Any] = {name: [] for name in RESULTS.names}
+        if batch.num_rows:
+            detection = self.detector.detect(selection.features, false_alarm_rate=self.false_alarm_rate)
+            values |= {name: getattr(detection, name) for name in ("score", "p_value", "anomaly")}
+            if self.options.reasons:
+                why = flagged_reasons(explain_flagged(self.detector, selection.features, detection), detection)
+                values["reasons"] = [why.get(row) for row in range(batch.num_rows)]
+        results = {name: pa.array(values[name], kind) for name, kind in _results(self.options).items()}
+        columns = {name: batch.column(name) for name in selection.carried.column_names}
+        columns |= named_beside(columns, results)
+        return pa.RecordBatch.from_arrays(list(columns.values()), list(columns))
+
+
+def result_fields(options: ScoringOptions) -> dict[str, pa.DataType]:
+    """Names and types of what a scorer puts beside the ignored columns."""
+    return named_beside(options.ignore, _results(options))
+
+
+def _results(options: ScoringOptions) -> dict[str, pa.DataType]:
+    return {field.name: field.type for field in RESULTS if field.name != "reasons" or options.reasons}
+
+
+@lru_cache(maxsize=1)
+def open_scorer(options: ScoringOptions) -> ArrowScorer:
+    """The scorer of this process: engines call it for every task, the model is loaded once."""
+    return ArrowScorer(options)

@@ -1,0 +1,67 @@
+"""Scoring on Spark: a thin ``mapInArrow``, usable in any session; needs the extra ``spark``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from nptad.errors import InputError, NPTADError
+from nptad.scale.arrow import ScoringOptions, open_scorer, result_fields
+
+
+def score_dataframe(
+    frame: Any,
+    model: str | Path,
+    *,
+    ignore: Sequence[str] = (),
+    false_alarm_rate: float | None = None,
+    reasons: bool = False,
+) -> Any:
+    """Score the rows of a Spark data frame; as all its operations, it is carried out when the result is asked for.
+
+    Every Python worker of Spark opens the model once and uses as many threads as a task has cores
+    (``spark.task.cpus``).
+
+    Parameters
+    ----------
+    frame : pyspark.sql.DataFrame
+        The rows, with the columns of the training table and the ignored ones.
+    model : path
+        A saved model, in a directory that all executors can read.
+    ignore : sequence of str
+        Columns that the model does not see and that are carried into the result.
+    false_alarm_rate : float, optional
+        Share of the normal rows that is flagged; by default 0.01.
+    reasons : bool
+        Say why for the flagged rows.
+
+    Returns
+    -------
+    pyspark.sql.DataFrame
+        The ignored columns, ``score``, ``p_value``, ``anomaly`` and, if asked for, ``reasons``.
+    """
+    try:
+        from pyspark import TaskContext
+        from pyspark.sql.pandas.types import from_arrow_type
+        from pyspark.sql.types import StructType
+    except ImportError as error:
+        raise NPTADError("Spark is not installed; install it with pip install 'nptad[spark]'.") from error
+
+    options = ScoringOptions(str(Path(model).resolve()), tuple(ignore), false_alarm_rate, reasons, "cpu")
+    unknown = next((name for name in options.ignore if name not in frame.columns), None)
+    if unknown is not None:
+        raise InputError(f"There is no column {unknown!r}; the data frame has {', '.join(frame.columns[:20])}.")
+    schema = StructType([frame.schema[name] for name in options.ignore])
+    for name, kind in result_fields(options).items():
+        schema = schema.add(name, from_arrow_type(kind))
+
+    def score(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        task = TaskContext.get()
+        scorer = open_scorer(replace(options, threads=1 if task is None else task.cpus()))
+        yield from map(scorer, batches)
+
+    return frame.mapInArrow(score, schema)
