@@ -8,6 +8,8 @@ on (seeds, orders of rows, the clock, checkpoints, errors) comes from the first 
 from __future__ import annotations
 
 import os
+import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
@@ -105,6 +107,7 @@ def joined(device: str) -> Iterator[Ranks]:
     if not is_launched():
         yield Ranks()
         return
+    threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
     local_rank, local_size = int(os.environ["LOCAL_RANK"]), int(os.environ["LOCAL_WORLD_SIZE"])
     on_gpus = torch.cuda.is_available() and device != "cpu"
     if on_gpus:
@@ -125,3 +128,10 @@ def joined(device: str) -> Iterator[Ranks]:
         yield Ranks()
     finally:
         dist.destroy_process_group()
+
+
+def _end_with(launcher: int) -> None:
+    """End this process soon after its launcher: one that was killed could not stop its processes itself."""
+    while os.getppid() == launcher:
+        time.sleep(1)
+    os._exit(1)

@@ -55,20 +55,25 @@ def tell_launcher(error: NPTADError) -> None:
 
 
 def _first_cause(failures: dict[int, ProcessFailure], n_processes: int) -> str:
-    """The failure that says most: an error of ours, a process that died, then those that noticed others missing."""
-    noticed = died = ""
+    """What to tell: an error of ours, else how a process died, else that others noticed it."""
+    candidates = []
+    first = min(failure.timestamp for failure in failures.values())
     for rank, failure in failures.items():
         recorded = failure.message if isinstance(failure.message, dict) else {"message": ""}
         kind, _, text = recorded["message"].partition(": ")
-        if kind == PeerError.__name__:
-            noticed = text
-        elif kind:
-            return text
-        elif failure.exitcode < 0:
-            died = (
-                f"Training stopped: process {rank + 1} of {n_processes} was killed by {failure.signal_name()}, for "
-                "instance for want of memory; with a checkpoint, the same command goes on from there."
-            )
-        else:
-            died = f"Training stopped: process {rank + 1} of {n_processes} ended with code {failure.exitcode}."
-    return died or noticed
+        # Once one has failed, the launcher ends the others, and kills what does not end within half a minute.
+        ended_by_launcher = failure.exitcode == -signal.SIGTERM or failure.timestamp > first + 20
+        if not kind:
+            text = _death(rank, failure, n_processes)
+        candidates.append((ended_by_launcher, kind == PeerError.__name__, not kind, text))
+    return min(candidates)[-1]
+
+
+def _death(rank: int, failure: ProcessFailure, n_processes: int) -> str:
+    how = f"ended with code {failure.exitcode}"
+    if failure.exitcode < 0:
+        how = f"was killed by {failure.signal_name()}, for instance for want of memory"
+    return (
+        f"Training stopped: process {rank + 1} of {n_processes} {how}; with a checkpoint, the same command goes on "
+        "from there."
+    )
