@@ -17,6 +17,7 @@ import psutil
 import pytest
 import torch
 
+import nptad.cli
 from nptad.distributed import Ranks
 from nptad.errors import InputError
 from nptad.loss import cell_losses, masked_mean
@@ -170,6 +171,13 @@ def test_the_command_tells_once_that_a_process_was_killed(tmp_path):
     assert (tmp_path / "run").exists()
     assert not (tmp_path / "model").exists()
     assert not any(worker.is_running() for worker in workers)
+
+
+def test_standard_input_cannot_be_shared(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["nptad", "fit", "-", "--model", "model", "--nproc", "2"])
+    with pytest.raises(SystemExit, match="1"):
+        nptad.cli.main()
+    assert capsys.readouterr().err == "nptad: Several processes cannot share standard input; name a file.\n"
 
 
 def test_alone_nothing_is_shared():
