@@ -137,6 +137,8 @@ def fit(
     categorical: str = "",
     seed: Seed = 0,
     time_limit: float | None = None,
+    nproc: Annotated[int, Parameter(validator=Number(gte=1))] = 1,
+    checkpoint: Path | None = None,
     device: str = "auto",
     quiet: bool = False,
     json: bool = False,
@@ -157,6 +159,10 @@ def fit(
         The same seed gives the same model.
     time_limit : float
         Seconds of training at most.
+    nproc : int
+        Processes on this machine that train together, each on rows or a GPU of its own.
+    checkpoint : Path
+        File that keeps the state of training now and then; the same command goes on from it. Removed at the end.
     device : str
         Such as `cpu` or `cuda`.
     quiet : bool
@@ -165,11 +171,22 @@ def fit(
         Print what was learnt as JSON.
     """
     from nptad.analysis import select_columns
+    from nptad.distributed import is_launched, joined
     from nptad.tablefile import read_table
     from nptad.terminal import print_json, print_model
 
-    features = select_columns(read_table(data), _names(ignore)).features
-    detector = _detector(categorical, seed, time_limit, device, quiet).fit(features)
+    if data == "-" and (nproc > 1 or is_launched()):
+        raise InputError("Several processes cannot share standard input; name a file.")
+    if nproc > 1 and not is_launched():
+        from nptad.launch import run_command
+
+        run_command(sys.argv[1:], nproc)
+        return
+    with joined(device) as ranks:
+        features = select_columns(read_table(data), _names(ignore)).features
+        detector = _detector(categorical, seed, time_limit, device, quiet).fit(features, checkpoint=checkpoint)
+    if not ranks.is_first:
+        return
     detector.save(model)
     if json:
         print_json(_facts(detector))
@@ -367,21 +384,32 @@ def main() -> None:
     try:
         with warnings.catch_warnings():
             warnings.showwarning = _show_note
-            if "--quiet" in sys.argv:
+            if "--quiet" in sys.argv or os.environ.get("RANK", "0") != "0":
                 warnings.simplefilter("ignore")
             app(sys.argv[1:], exit_on_error=False, result_action="return_value")
         sys.stdout.flush()
     except CycloptsError:
         sys.exit(_USAGE_ERROR)  # cyclopts has said what is wrong
     except NPTADError as error:
-        print(f"nptad: {error}", file=sys.stderr)
+        if _has_launcher():
+            from nptad.launch import tell_launcher
+
+            tell_launcher(error)
+        else:
+            print(f"nptad: {error}", file=sys.stderr)
         sys.exit(_INPUT_ERROR)
     except KeyboardInterrupt:
-        print("nptad: interrupted; no file was left half-written.", file=sys.stderr)
+        if not _has_launcher():
+            print("nptad: interrupted; no file was left half-written.", file=sys.stderr)
         sys.exit(_INTERRUPTED)
     except BrokenPipeError:  # whoever read our output has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(_BROKEN_PIPE)
+
+
+def _has_launcher() -> bool:
+    """Whether torch's launcher runs this process, one of several, and tells their errors once for all of them."""
+    return "TORCHELASTIC_ERROR_FILE" in os.environ
 
 
 def _show_note(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
