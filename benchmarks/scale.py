@@ -52,6 +52,7 @@ MODELS = {"equal": (10, 1000), "engines": (4, 400), "memory": (4, 400)}
 """Columns and training rows of the model of each stage."""
 MEMORY_STEPS = (1, 2, 5, 10)
 _JOBS = 2
+_BILLION, _CLUSTER_CORES, _CORES_OF_A_GPU = 10**9, 160, 140
 _SAMPLE_SECONDS = 0.5
 
 
@@ -125,7 +126,7 @@ def spark() -> Score:
 ENGINES: dict[str, Callable[[], Score]] = {
     "one process": one_process,
     "2 processes": two_processes,
-    "Ray, files": ray_files,
+    "Ray (files)": ray_files,
     "Ray Data": ray_data,
     "Spark": spark,
 }
@@ -341,6 +342,8 @@ def page(measured: list[Measured]) -> str:
                 f"| {one.engine} | {one.start_seconds:.1f} | {one.seconds:.1f} | {pace:,.0f} | {share} | "
                 f"{one.peak_mib:,} | {same} |"
             )
+        if alone is not None:
+            lines += ["", estimate(by_stage["engines"], alone)]
     if by_stage["memory"]:
         lines += [
             "",
@@ -356,6 +359,21 @@ def page(measured: list[Measured]) -> str:
             "![Peak memory](figures/memory.svg)",
         ]
     return "\n".join(lines) + "\n"
+
+
+def estimate(measured: list[Measured], pace: float) -> str:
+    """A billion rows on paper."""
+    share = next((one.rows / one.seconds / (_JOBS * pace) for one in measured if one.engine == "Ray Data"), None)
+    if share is None:
+        return ""
+    cluster = _BILLION / (_CLUSTER_CORES * pace * share) / 3600
+    gpus = _BILLION / (8 * _CORES_OF_A_GPU * pace) / 3600
+    return (
+        f"On paper: a billion such rows on 10 machines of 16 cores, at {pace:,.0f} rows per second and core and the "
+        f"{share:.0%} of the ideal that Ray Data reached here, take {cluster:.1f} hours; on one core "
+        f"{_BILLION / pace / 3600:,.0f} hours. On 8 GPUs, each taken for {_CORES_OF_A_GPU} such cores (an assumption, "
+        f"see docs/scaling.md; not measured): {gpus:.1f} hours."
+    )
 
 
 def _cheap() -> str:

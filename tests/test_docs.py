@@ -39,6 +39,8 @@ def folder(tmp_path_factory):
     sample(30, 2).to_csv(folder / "today.csv", index=False)
     sample(30, 2).to_csv(folder / "new.csv", index=False)
     sample(120, 0).drop(columns="id").to_csv(folder / "table.csv", index=False)
+    (folder / "in").mkdir()
+    sample(30, 3).to_parquet(folder / "in" / "monday.parquet")
     return folder
 
 
@@ -66,6 +68,18 @@ def test_the_python_of_the_quick_start_runs(tmp_path, monkeypatch):
     exec(code.replace("NPTAD(random_state=0)", "NPTAD(2, n_steps=5, random_state=0)"), names)
     assert len(names["found"].score) == 20
     assert (tmp_path / "model" / "config.json").exists()
+
+
+def test_the_false_discovery_rate_of_finished_parts_can_be_had(tmp_path, monkeypatch):
+    text = (ROOT / "docs" / "scaling.md").read_text(encoding="utf-8")
+    code = next(code for code in re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL) if "hochberg" in code)
+    (tmp_path / "scores").mkdir()
+    found = pd.DataFrame({"file": "a", "row": range(3), "p_value": [0.5, 0.001, 0.9], "anomaly": False})
+    found.to_parquet(tmp_path / "scores" / "part-00000-00000.parquet")
+    monkeypatch.chdir(tmp_path)
+    names = {}
+    exec(code, names)
+    assert names["found"]["row"].to_pylist() == [1]
 
 
 def test_links_between_pages_lead_somewhere():
