@@ -6,12 +6,15 @@ import dataclasses
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
 import accuracy
+import context
 import speed
+from nptad.bench.datasets import Table
 from nptad.settings import Settings
 
 
@@ -30,3 +33,19 @@ def test_scoring_is_many_times_faster_than_literal():
     _, literal_score = speed.literal_times(train, test, settings.embedding_dim)
     _, score = speed.our_times(train, test, settings, members=1)
     assert literal_score / score > 8
+
+
+def test_the_context_benchmark_varies_only_the_context(tmp_path, monkeypatch):
+    """A set of our own size in place of the real one; a second run finds everything done."""
+    random = np.random.default_rng(0)
+    x = random.normal(size=(100, 1)) * np.linspace(-1, 2, 3) + 0.1 * random.normal(size=(100, 3))
+    table = Table("shuttle", x, (np.arange(100) >= 90).astype(int), ())
+    monkeypatch.setattr(context, "load", lambda dataset, folder: table)
+    monkeypatch.setattr(context, "RESULTS", tmp_path)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    for _ in range(2):
+        context.run_dataset("shuttle", [10, 20], draws=2, steps=3)
+    rows = context.read_results()
+    assert [(r["context"], r["draw"]) for r in rows] == [("10", "0"), ("10", "1"), ("20", "0"), ("20", "1")]
+    assert "| shuttle | 20 |" in context.table(rows)
+    assert len(context.draw_figure(rows).axes) == 3

@@ -12,7 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nptad import NPTAD, InputError, TableWarning
-from nptad.calibrate import Calibration, benjamini_hochberg, p_values, rows_needed, threshold
+from nptad.analysis import flagged_reasons
+from nptad.calibrate import Calibration, Detection, benjamini_hochberg, p_values, rows_needed, threshold
+from nptad.explain import CellReason, Explanation, RowExplanation
 
 MIXING = np.random.default_rng(99).normal(size=(2, 4))
 
@@ -276,6 +278,15 @@ def test_rows_of_a_large_table_are_calibrated_by_a_sample(monkeypatch):
     chosen[fit.calibration_.rows] = True
     np.testing.assert_allclose(np.sort(p[chosen]), np.arange(1, 31) / 30)
     assert p[~chosen].min() >= 1 / 31
+
+
+def test_flagged_rows_come_first_even_where_another_scores_higher():
+    """A p-value compares a row with left-out rows member by member, so scores and flags can disagree on an order."""
+    scores, flags = np.array([1.0, 5.0, 4.0, 4.0, 2.0]), np.array([False, False, True, True, False])
+    detection = Detection(scores, np.where(flags, 0.01, 0.5), flags, 0.01, "false_alarm_rate", 0.01, "numpy")
+    assert detection.ranking().tolist() == [2, 3, 1, 4, 0]
+    whys = [RowExplanation(row, 1.0, (CellReason("a", 1, 2, 1.0),), (), 0.0) for row in (1, 2, 3)]
+    assert flagged_reasons(Explanation(tuple(whys), "numpy"), detection) == dict.fromkeys((2, 3), "a is 1, expected 2")
 
 
 @pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow", "numpy"])

@@ -389,6 +389,16 @@ def test_a_small_context_still_recognises_training_rows(table):
     np.testing.assert_array_equal(np.sort(own[own >= 0]), np.arange(10))
 
 
+def test_the_seed_draws_the_context(table):
+    chosen = [
+        tiny(n_members=1, random_state=seed, settings=Settings(context_size=10)).fit(table).ensemble_.context_source
+        for seed in (0, 0, 1)
+    ]
+    assert len(chosen[0]) == 10
+    np.testing.assert_array_equal(chosen[0], chosen[1])
+    assert (chosen[0] != chosen[2]).any()
+
+
 # Bad input
 
 

@@ -103,8 +103,8 @@ def test_losses_and_weights_do_not_depend_on_the_memory_budget(monkeypatch):
     torch.testing.assert_close(context_weights(member, rows, masks), weights, rtol=1e-5, atol=1e-8)
 
 
-def test_a_cell_answers_for_its_loss_and_for_the_fall_of_the_rows_loss_without_it(fitted):
-    """The rule, written out for one row with nothing but public scores of rows with missing cells."""
+def test_a_cell_answers_for_the_fall_of_the_rows_loss_without_it():
+    """The rule, written out with the losses of rows that lack a cell."""
     detector = tiny(n_members=1, max_masked=1, n_steps=100).fit(related_numbers(80, 0))
     row = related_numbers(1, 1)
     row[0, 1] += 4
@@ -120,10 +120,25 @@ def test_a_cell_answers_for_its_loss_and_for_the_fall_of_the_rows_loss_without_i
     for j in range(n_cells):
         without = row.copy()
         without[0, j] = np.nan
-        expected.append(whole[j] + max(0, whole.sum() - losses(without).sum()))
+        expected.append(max(0, whole.sum() - losses(without).sum()))
+    assert max(expected) > 0
     expected = np.array(expected) / np.sum(expected) * -detector.score_samples(row)[0]
     found = {reason.column: reason.contribution for reason in detector.explain(row)[0].reasons}
     np.testing.assert_allclose([found[j] for j in range(n_cells)], expected, rtol=1e-3)
+
+
+def test_in_a_row_that_every_cell_helps_to_understand_the_losses_decide(fitted, new_rows, monkeypatch):
+    """Hiding a second cell never lowers a loss here; missing cells still have no part."""
+    rows = new_rows.fillna({"a": 0.0})
+    monkeypatch.setattr(
+        nptad.explain,
+        "pair_losses",
+        lambda member, x, cells, own: torch.ones(len(x), *[cells.shape[1]] * 2) * 1e6 - 2e6 * torch.eye(cells.shape[1]),
+    )
+    for row in fitted.explain(rows):
+        contributions = [reason.contribution for reason in row.reasons]
+        assert sum(contributions) == pytest.approx(row.score)
+        assert all((reason.contribution > 0) == (reason.seen is not None) for reason in row.reasons)
 
 
 def test_of_many_cells_only_the_worst_are_examined_further(monkeypatch, fitted, new_rows):

@@ -20,7 +20,10 @@ DEFAULT_SHARE = 0.01
 """Share of the rows that is flagged in a table that is its own training set, if nothing is said; at least one row."""
 
 _REASONS = 3
-"""Reasons that a result names for a row."""
+"""Reasons that a result names for a row, at most."""
+
+_LEAST_OF_FIRST = 0.1
+"""Share of the first reason's contribution that another must have to be named."""
 
 _TRUE = {"1", "1.0", "true", "yes", "anomaly", "outlier"}
 _FALSE = {"0", "0.0", "false", "no", "normal", "inlier", "-1", "-1.0"}
@@ -34,6 +37,8 @@ class Selection:
     """What the model sees."""
     labels: np.ndarray | None
     """True for rows that are known anomalies; never seen by the model."""
+    keys: pa.Table
+    """Ignored columns, which tell rows apart."""
     carried: pa.Table
     """Ignored columns and the label, which results carry along to tell rows apart."""
 
@@ -57,11 +62,12 @@ def select_columns(table: pa.Table, ignore: Sequence[str] = (), label: str | Non
         _require_columns(table, [name])
         labels = _labels(table[name], name, value if equals else None)
     _require_columns(table, ignore)
-    aside = [*dict.fromkeys(ignore), *([name] if name is not None and name not in ignore else [])]
+    keys = list(dict.fromkeys(ignore))
+    aside = [*keys, *([name] if name is not None and name not in ignore else [])]
     features = table.drop_columns(aside)
     if features.num_columns == 0:
         raise InputError("No column is left to look at; ignore fewer columns.")
-    return Selection(features, labels, table.select(aside))
+    return Selection(features, labels, table.select(keys), table.select(aside))
 
 
 def _require_columns(table: pa.Table, names: Sequence[str]) -> None:
@@ -105,16 +111,14 @@ def analyse(selection: Selection, detector: NPTAD, share: float | None = None) -
     return Analysis(detector, selection, detector.detect(selection.features, false_alarm_rate=share))
 
 
-def flagged_reasons(detector: NPTAD, features: pa.Table, detection: Detection) -> dict[int, str]:
+def explain_flagged(detector: NPTAD, features: pa.Table, detection: Detection) -> Explanation:
+    """Explain the flagged rows."""
+    return explain_rows_of(detector, features, detection.ranking()[: int(detection.anomaly.sum())])
+
+
+def flagged_reasons(explanation: Explanation, detection: Detection) -> dict[int, str]:
     """The reasons of each flagged row in one line."""
-    # Not the highest scores: of rows that nearly tie, p-values, which compare member by member, may order differently.
-    flagged = np.flatnonzero(detection.anomaly)
-    return {why.row: reasons_text(why) for why in explain_rows_of(detector, features, flagged)}
-
-
-def most_anomalous(detection: Detection, count: int) -> np.ndarray:
-    """The rows with the highest scores, highest first."""
-    return np.argsort(-detection.score, kind="stable")[:count]
+    return {why.row: reasons_text(why) for why in explanation if detection.anomaly[why.row]}
 
 
 def explain_rows_of(detector: NPTAD, features: pa.Table, rows: Sequence[int] | np.ndarray) -> Explanation:
@@ -126,9 +130,11 @@ def explain_rows_of(detector: NPTAD, features: pa.Table, rows: Sequence[int] | n
 
 
 def reasons_text(why: RowExplanation) -> str:
-    """The cells that gave a row away, in one line."""
-    parts = []
+    """The cells that gave a row away, in one line: the first and what comes near it."""
+    parts: list[str] = []
     for reason in why.reasons[:_REASONS]:
+        if parts and reason.contribution < _LEAST_OF_FIRST * why.reasons[0].contribution:
+            break
         expected = "" if reason.expected is None else f", expected {_short(reason.expected)}"
         parts.append(f"{_short(reason.column)} is {_short(reason.seen)}{expected}")
     return "; ".join(parts)

@@ -2,10 +2,10 @@
 
 A fresh normal row and a training row that member k left out are alike to member k. So the score of a new row under
 k is compared with the left-out rows' scores under that same k (cross-conformal, as in CV+), never an average over
-members with scores of single members. For one fold such a p-value is exact. Pooled over folds it is exact on
-average only: in the worst case a rate of ``a`` can become ``2 a``; in practice it stays at or somewhat below ``a``,
-since members rarely agree on the same false alarm. What all rows share, means, spreads and category lists, is taken
-from all training rows; its effect is of the order of one row in n.
+members with scores of single members. Within one fold such a p-value is exactly valid. Pooled over folds it is only
+nearly so: in the worst case a rate of ``a`` can become ``2 a``; in practice it stays at or somewhat below ``a``, since
+members do not all raise the same false alarm. Means, spreads and category lists come from all training rows, which
+new rows had no part in; that matters by about one row in n.
 """
 
 from __future__ import annotations
@@ -147,6 +147,13 @@ class Detection:
     """At which rate."""
     backend: str
     """Library of the frame that :meth:`frame` makes."""
+
+    def ranking(self) -> np.ndarray:
+        """All rows, the flagged ones first, and among these and the others the highest scores first.
+
+        Members judge by their own left-out rows, so that a flagged row can have a lower score than one that is not.
+        """
+        return np.lexsort((-self.score, ~self.anomaly))
 
     def frame(self) -> Any:
         """A frame of the kind that was judged, with the columns row, score, p_value and anomaly."""

@@ -84,7 +84,8 @@ def detect(
     json : bool
         Print a summary as JSON instead of a table.
     """
-    from nptad.analysis import analyse, explain_rows_of, flagged_reasons, most_anomalous, results_table, select_columns
+    from nptad.analysis import analyse, explain_rows_of, flagged_reasons, results_table, select_columns
+    from nptad.report.rows import LISTED_ROWS, SHOWN_WITHOUT_ANOMALIES
     from nptad.tablefile import output_format, read_table, write_table
     from nptad.terminal import print_anomalies, print_json, print_quality
 
@@ -94,9 +95,12 @@ def detect(
     detector = _detector(categorical, seed, time_limit, device, quiet)
     result = analyse(selection, detector, share)
     detection = result.detection
-    shown = explain_rows_of(detector, selection.features, most_anomalous(detection, max(top, 1)))
+    n_flagged = int(detection.anomaly.sum())
+    listed = n_flagged if output is not None else min(n_flagged, LISTED_ROWS)
+    explained = max(top, listed, SHOWN_WITHOUT_ANOMALIES)
+    explanation = explain_rows_of(detector, selection.features, detection.ranking()[:explained])
     if output is not None:
-        reasons = flagged_reasons(detector, selection.features, detection)
+        reasons = flagged_reasons(explanation, detection)
         write_table(results_table(detection, selection.carried, reasons), output)
     if model is not None:
         detector.save(model)
@@ -104,7 +108,14 @@ def detect(
         from nptad.report import summarise, write_report
 
         summary = summarise(
-            detector, selection.features, detection, labels=selection.labels, source=_source(data), seed=seed
+            detector,
+            selection.features,
+            detection,
+            explanation=explanation,
+            keys=selection.keys,
+            labels=selection.labels,
+            source=_source(data),
+            seed=seed,
         )
         if report is not None:
             write_report(summary, report)
@@ -112,7 +123,7 @@ def detect(
             print_json(summary)
     if output == "-" or json:
         return
-    print_anomalies(shown, detection, selection.carried)
+    print_anomalies(explanation[: max(top, 1)], detection, selection.carried)
     if selection.labels is not None:
         print_quality(detection, selection.labels)
 
@@ -127,6 +138,8 @@ def fit(
     categorical: str = "",
     seed: Seed = 0,
     time_limit: float | None = None,
+    nproc: Annotated[int, Parameter(validator=Number(gte=1))] = 1,
+    checkpoint: Path | None = None,
     device: str = "auto",
     quiet: bool = False,
     json: bool = False,
@@ -147,6 +160,10 @@ def fit(
         The same seed gives the same model.
     time_limit : float
         Seconds of training at most.
+    nproc : int
+        Processes on this machine that train together, each on rows or a GPU of its own.
+    checkpoint : Path
+        File that keeps the state of training now and then; the same command goes on from it. Removed at the end.
     device : str
         Such as `cpu` or `cuda`.
     quiet : bool
@@ -155,11 +172,22 @@ def fit(
         Print what was learnt as JSON.
     """
     from nptad.analysis import select_columns
+    from nptad.distributed import is_launched, joined
     from nptad.tablefile import read_table
     from nptad.terminal import print_json, print_model
 
-    features = select_columns(read_table(data), _names(ignore)).features
-    detector = _detector(categorical, seed, time_limit, device, quiet).fit(features)
+    if data == "-" and (nproc > 1 or is_launched()):
+        raise InputError("Several processes cannot share standard input; name a file.")
+    if nproc > 1 and not is_launched():
+        from nptad.launch import run_command
+
+        run_command(sys.argv[1:], nproc)
+        return
+    with joined(device) as ranks:
+        features = select_columns(read_table(data), _names(ignore)).features
+        detector = _detector(categorical, seed, time_limit, device, quiet).fit(features, checkpoint=checkpoint)
+    if not ranks.is_first:
+        return
     detector.save(model)
     if json:
         print_json(_facts(detector))
@@ -240,7 +268,7 @@ def score(
         raise InputError(f"{data} stands for several files, whose scores need a directory: --output scores/.")
     if jobs is not None or engine != "local":
         raise InputError("--jobs and --engine are for a directory as output, such as --output scores/.")
-    from nptad.analysis import flagged_reasons, results_table, select_columns
+    from nptad.analysis import explain_flagged, flagged_reasons, results_table, select_columns
     from nptad.persist import load
     from nptad.tablefile import output_format, read_table, write_table
     from nptad.terminal import console_for_notes, counts, print_json, print_quality
@@ -252,7 +280,9 @@ def score(
     selection = select_columns(read_table(data), _names(ignore), label)
     detector.set_params(verbose=not quiet)
     detection = detector.detect(selection.features, fdr=fdr, false_alarm_rate=false_alarm_rate)
-    why = flagged_reasons(detector, selection.features, detection) if reasons else {}
+    why = {}
+    if reasons:
+        why = flagged_reasons(explain_flagged(detector, selection.features, detection), detection)
     write_table(results_table(detection, selection.carried, why), output)
     if json:
         print_json(counts(detection, selection.labels))
@@ -358,21 +388,32 @@ def main() -> None:
     try:
         with warnings.catch_warnings():
             warnings.showwarning = _show_note
-            if "--quiet" in sys.argv:
+            if "--quiet" in sys.argv or os.environ.get("RANK", "0") != "0":
                 warnings.simplefilter("ignore")
             app(sys.argv[1:], exit_on_error=False, result_action="return_value")
         sys.stdout.flush()
     except CycloptsError:
         sys.exit(_USAGE_ERROR)  # cyclopts has said what is wrong
     except NPTADError as error:
-        print(f"nptad: {error}", file=sys.stderr)
+        if _has_launcher():
+            from nptad.launch import tell_launcher
+
+            tell_launcher(error)
+        else:
+            print(f"nptad: {error}", file=sys.stderr)
         sys.exit(_INPUT_ERROR)
     except KeyboardInterrupt:
-        print("nptad: interrupted; no file was left half-written.", file=sys.stderr)
+        if not _has_launcher():
+            print("nptad: interrupted; no file was left half-written.", file=sys.stderr)
         sys.exit(_INTERRUPTED)
     except BrokenPipeError:  # whoever read our output has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(_BROKEN_PIPE)
+
+
+def _has_launcher() -> bool:
+    """Whether torch's launcher runs this process, one of several, and tells their errors once for all of them."""
+    return "TORCHELASTIC_ERROR_FILE" in os.environ
 
 
 def _show_note(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:

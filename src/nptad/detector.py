@@ -16,6 +16,7 @@ from sklearn.base import BaseEstimator, OutlierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from nptad.calibrate import Calibration, Detection, make_rule, report_limits, threshold
+from nptad.distributed import Ranks
 from nptad.ensemble import Ensemble, Witnesses, fit_ensemble
 from nptad.errors import InputError, TableWarning, TrainingError
 from nptad.explain import Explanation, explain_rows
@@ -24,7 +25,7 @@ from nptad.rawtable import backend_of
 from nptad.rng import spawn_seeds
 from nptad.settings import Settings, default_members, default_settings
 from nptad.table import Schema, encode, learn_schema
-from nptad.train import History
+from nptad.train import History, Precision
 
 AUTO_QUANTILE = 0.99
 """``contamination="auto"`` flags what exceeds this quantile of the training rows' own scores."""
@@ -156,8 +157,13 @@ class NPTAD(OutlierMixin, BaseEstimator):
         self.verbose = verbose
         self.settings = settings
 
-    def fit(self, X: Any, y: Any = None, *, checkpoint: str | Path | None = None) -> NPTAD:
+    def fit(
+        self, X: Any, y: Any = None, *, checkpoint: str | Path | None = None, precision: Precision = "auto"
+    ) -> NPTAD:
         """Learn what normal rows look like.
+
+        In a torch process group, all its processes train one model together: each calls ``fit`` with the same table
+        and ends with the same model. A step then takes ``batch_size`` rows in each process.
 
         Parameters
         ----------
@@ -168,6 +174,9 @@ class NPTAD(OutlierMixin, BaseEstimator):
         checkpoint : path, optional
             File that training writes now and then. If it exists, training goes on from there and ends with the same
             weights as if it had never stopped; it is removed at the end. Needs a whole number as ``random_state``.
+        precision : {"auto", "float32"}
+            "auto" trains with bfloat16 matrix products on GPUs that have them, and in float32 elsewhere. Scores are
+            always computed in float32.
 
         Returns
         -------
@@ -180,12 +189,13 @@ class NPTAD(OutlierMixin, BaseEstimator):
         _check_verbose(self.verbose)
         _check_checkpoint(checkpoint, self.random_state)
         device = _resolve_device(self.device)
+        ranks = Ranks()
         schema = learn_schema(X, self.categorical_features)
         x = encode(schema, X)
         settings = self._resolve_settings(len(x), schema.layout.n_features)
         n_members = self._resolve_members(len(x))
-        seeds = spawn_seeds(self.random_state, 3 + n_members)
-        with progress_bar("Training", settings.n_steps, self.verbose) as advance:
+        seeds = ranks.from_first(lambda: spawn_seeds(self.random_state, 3 + n_members))
+        with progress_bar("Training", settings.n_steps, self.verbose and ranks.is_first) as advance:
             ensemble, history = fit_ensemble(
                 x,
                 schema.layout,
@@ -193,6 +203,7 @@ class NPTAD(OutlierMixin, BaseEstimator):
                 seeds[1:],
                 device=device,
                 time_limit=self.time_limit,
+                precision=precision,
                 checkpoint=checkpoint,
                 report=lambda entry: advance(1, f"loss {entry['loss']:.3f}"),
             )
@@ -217,7 +228,7 @@ class NPTAD(OutlierMixin, BaseEstimator):
             self.feature_names_in_ = np.array([c.name for c in schema.columns], dtype=object)
         elif hasattr(self, "feature_names_in_"):
             del self.feature_names_in_
-        if checkpoint is not None:
+        if checkpoint is not None and ranks.is_first:
             Path(checkpoint).unlink(missing_ok=True)
         return self
 
@@ -307,7 +318,7 @@ class NPTAD(OutlierMixin, BaseEstimator):
         long as scoring: meant for the rows that were found, not for a whole table.
         """
         check_is_fitted(self)
-        return explain_rows(self.ensemble_, self.schema_, X)
+        return explain_rows(self.ensemble_, self.schema_, X, bool(self.verbose))
 
     def save(self, directory: str | Path) -> None:
         """Write the fitted detector to a directory that :func:`nptad.load` reads; nothing in it can execute."""
@@ -319,7 +330,8 @@ class NPTAD(OutlierMixin, BaseEstimator):
     def _judge(self, ensemble: Ensemble, x: np.ndarray, description: str) -> tuple[Witnesses, np.ndarray]:
         """Who judges each encoded row, and the scores they give."""
         witnesses = ensemble.witnesses(x)
-        with progress_bar(description, int((witnesses.weights > 0).sum()), self.verbose) as advance:
+        visible = self.verbose and Ranks().is_first
+        with progress_bar(description, int((witnesses.weights > 0).sum()), visible) as advance:
             return witnesses, ensemble.member_scores(x, witnesses, advance)
 
     def _judge_blocks(self, table: Any) -> Iterator[tuple[Witnesses, np.ndarray]]:

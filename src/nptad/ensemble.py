@@ -24,7 +24,7 @@ from nptad.model import NPT
 from nptad.rng import MemberRandom
 from nptad.score import Member, counted_masks, mask_losses, mean_losses, prepare_member, score_rows
 from nptad.settings import Settings
-from nptad.train import History, train
+from nptad.train import History, Precision, train
 
 _SCALE_ROWS = 1000
 """Training rows of each member that set the mask scale."""
@@ -170,6 +170,7 @@ def fit_ensemble(
     *,
     device: torch.device,
     time_limit: float | None = None,
+    precision: Precision = "auto",
     checkpoint: str | Path | None = None,
     report: Callable[[dict], None] | None = None,
 ) -> tuple[Ensemble, History]:
@@ -181,7 +182,7 @@ def fit_ensemble(
 
     model = NPT(layout, settings, MemberRandom(member_seeds)).to(device)
     x_members = torch.from_numpy(x[rows]).to(device)
-    history = train(model, x_members, time_limit=time_limit, checkpoint=checkpoint, report=report)
+    history = train(model, x_members, time_limit=time_limit, precision=precision, checkpoint=checkpoint, report=report)
     return _assemble(model, masks, x, left_out, fold_seed), history
 
 

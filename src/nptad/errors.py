@@ -17,6 +17,10 @@ class TrainingError(NPTADError, RuntimeError):
     """Training cannot go on, for instance because the loss is no longer finite."""
 
 
+class PeerError(TrainingError):
+    """Another process of a training run on several has ended or does not answer."""
+
+
 class ModelFileError(NPTADError, ValueError):
     """A saved model or checkpoint that is incomplete, changed, or written by a newer version."""
 

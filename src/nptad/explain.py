@@ -12,6 +12,7 @@ import torch
 
 from nptad.ensemble import Ensemble, Witnesses
 from nptad.errors import NPTADError
+from nptad.progress import progress_bar
 from nptad.rawtable import backend_of, build_frame, read_columns
 from nptad.score import context_weights, expected_cells, mask_losses, pair_losses
 from nptad.table import Category, Schema, decode_cell, encode, match, readable
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 KEPT_TRAINING_ROWS = 10
 """Training rows named for each explained row, those with the largest weights."""
 
-_ROWS_AT_ONCE = 256
+_ROWS_AT_ONCE = 64
 """Rows explained together; what is held for each, a weight for every training row in a context, can be long."""
 
 _SUSPECTS = 32
@@ -49,8 +50,8 @@ class CellReason:
     """What the model expected from the rest of the row and the training rows; None for a rare category (see
     :data:`nptad.table.MAX_CATEGORIES`)."""
     contribution: float
-    """The cell's share of the row's score; the shares add up to it. In proportion to the loss of the cell plus the fall
-    of the whole row's loss when the cell is ignored: a corrupted cell also spoils what is expected of the others."""
+    """The cell's share of the row's score; the shares add up to it. In proportion to the fall of the row's loss when
+    the cell is ignored, 0 if it does not fall: a corrupted cell also spoils what is expected of the others."""
     probability: float | None = None
     """Probability that the model gave to the seen category; None for numbers."""
 
@@ -74,10 +75,11 @@ class RowExplanation:
     score: float
     """Anomaly score, higher = more anomalous: minus ``score_samples``."""
     reasons: tuple[CellReason, ...]
-    """All cells, largest contribution first."""
+    """All cells, largest contribution first, among equals the largest loss."""
     leaned_on: tuple[TrainingRow, ...]
     """The training rows with the largest weights, largest first: attention between rows averaged over members, heads,
-    layers and masks. Empty if the model has no attention between rows."""
+    layers and masks. They say where the model looked, which need not be at the rows most alike. Empty if the model has
+    no attention between rows."""
     training_share: float
     """Weight of all training rows together; the rest of the attention went to the row itself."""
 
@@ -154,15 +156,18 @@ class Explanation(Sequence[RowExplanation]):
         return self[:_SHOWN_ROWS].html() + (f"<p>... and {more:,} more rows</p>" if more > 0 else "")
 
 
-def explain_rows(ensemble: Ensemble, schema: Schema, table: Any) -> Explanation:
+def explain_rows(ensemble: Ensemble, schema: Schema, table: Any, verbose: bool = False) -> Explanation:
     """Explain every row of a table; of one without rows, such as the anomalies where there are none, nothing."""
     if getattr(table, "shape", (1,))[0] == 0:
         return Explanation((), backend_of(table))
     x, cells = encode(schema, table), match(schema, read_columns(table))
     rows: list[RowExplanation] = []
-    for start in range(0, len(x), _ROWS_AT_ONCE):
-        block = slice(start, start + _ROWS_AT_ONCE)
-        rows += _explain_block(ensemble, schema, x[block], {name: seen[block] for name, seen in cells.items()}, start)
+    with progress_bar("Explaining", len(x), verbose) as advance:
+        for start in range(0, len(x), _ROWS_AT_ONCE):
+            block = slice(start, start + _ROWS_AT_ONCE)
+            seen = {name: column[block] for name, column in cells.items()}
+            rows += _explain_block(ensemble, schema, x[block], seen, start)
+            advance(len(x[block]))
     return Explanation(tuple(rows), backend_of(table))
 
 
@@ -172,7 +177,7 @@ def _explain_block(
     witnesses = ensemble.witnesses(x)
     scores = ensemble.scores(x, witnesses)
     masks = ensemble.masks.to(ensemble.device)
-    n_rows, n_numeric = len(x), schema.layout.n_numeric
+    used, n_rows, n_numeric = schema.used, len(x), schema.layout.n_numeric
     numeric = np.zeros((n_rows, n_numeric))
     probabilities = np.zeros((n_rows, len(schema.layout.cardinalities), ensemble.model.out_category.shape[-1]))
     attention = np.zeros((n_rows, len(ensemble.context)))
@@ -185,14 +190,15 @@ def _explain_block(
         if member.cache:
             leaned = context_weights(member, rows, masks, own).cpu().numpy()
             attention[np.ix_(judged, ensemble.context_rows[k])] += weight * leaned
-    suspicion = _suspicion(ensemble, x, witnesses)
+    suspicion, losses = _suspicion(ensemble, x, witnesses)
     total = suspicion.sum(axis=1, keepdims=True)
     contributions = scores[:, None] * np.divide(suspicion, total, out=np.zeros_like(suspicion), where=total > 0)
 
     explained = []
     for i in range(n_rows):
         reasons = []
-        for j, column in enumerate(schema.used):
+        for j in np.lexsort((-losses[i], -contributions[i])):
+            column = used[j]
             if j < n_numeric:
                 expected_code, probability = float(numeric[i, j]), None
             else:
@@ -201,7 +207,6 @@ def _explain_block(
             seen = readable(column, _plain(cells[column.name][i]))
             expected_value = readable(column, decode_cell(column, expected_code))
             reasons.append(CellReason(column.name, seen, expected_value, float(contributions[i, j]), probability))
-        reasons.sort(key=lambda reason: -reason.contribution)
         explained.append(
             RowExplanation(
                 first_row + i,
@@ -214,13 +219,13 @@ def _explain_block(
     return explained
 
 
-def _suspicion(ensemble: Ensemble, x: np.ndarray, witnesses: Witnesses) -> np.ndarray:
-    """How much of a row's score each cell answers for, (n, D), up to a factor for each row.
+def _suspicion(ensemble: Ensemble, x: np.ndarray, witnesses: Witnesses) -> tuple[np.ndarray, np.ndarray]:
+    """What each cell answers for, (n, D), up to a factor for each row, and the loss of each cell.
 
-    The loss of a cell alone would blame the victims too: where columns depend on one another, a corrupted cell spoils
-    what is expected of the others, some of which may then look worse than itself. But only with the corrupted cell
-    ignored do all of them fit again. So a cell answers for its own loss, and once more for the fall of the whole row's
-    loss when it is ignored, if it does fall.
+    The losses alone would blame the victims too: where columns depend on one another, a corrupted cell spoils what is
+    expected of the others, some of which may then look worse than itself. But only with the corrupted cell ignored do
+    all of them fit again. So a cell answers for the fall of the whole row's loss when it is ignored. In a row that
+    every cell helps to understand none falls; then the losses decide.
     """
     n_rows, n_features = x.shape
     masks, scale = ensemble.masks.numpy(), ensemble.mask_scale[:, None]
@@ -247,7 +252,7 @@ def _suspicion(ensemble: Ensemble, x: np.ndarray, witnesses: Witnesses) -> np.nd
     spoilt = (alone[:, None] - ignoring).sum(axis=2)  # what ignoring the cell takes from the losses of the others
     fall = losses.copy()
     np.put_along_axis(fall, suspects, alone + spoilt, axis=1)
-    return losses + fall.clip(min=0)
+    return np.where((fall > 0).any(axis=1, keepdims=True), fall.clip(min=0), losses), losses
 
 
 def _largest(weights: np.ndarray, source: np.ndarray) -> tuple[TrainingRow, ...]:

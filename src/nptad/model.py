@@ -398,6 +398,7 @@ def attention_between_cells(q: Tensor, k: Tensor, v: Tensor, drop: Dropout | Non
     if k.shape[3] > _FEW_CELLS:
         q, k, v = (t.permute(0, 4, 1, 3, 2) for t in (q, k, v))
         return attention(q, k, v, drop).permute(0, 2, 4, 3, 1)
+    q, k, v = q.float(), k.float(), v.float()  # under autocast they come as bfloat16, too coarse for sums of ours
     keep = None if drop is None else drop(q.new_ones(1).expand(*q.shape[:2], q.shape[3], *k.shape[3:]))
     return _FewCellAttention.apply(q, k, v, keep)
 

@@ -64,6 +64,12 @@ class MemberRandom:
         """A random order of ``range(n)`` for each member, shape (K, n)."""
         return torch.from_numpy(np.argsort(self._words(n), axis=1, kind="stable"))
 
+    def branch(self, number: int) -> None:
+        """Go on with streams of their own for each number, the same on every machine; 0 keeps the streams."""
+        if number:
+            words = self.state().numpy().view(np.uint64)
+            self.streams = [np.random.SFC64([number, *map(int, state)]) for state in words]
+
     def state(self) -> Tensor:
         """The state of all streams, (K, 4), for a checkpoint."""
         return torch.from_numpy(np.stack([stream.state["state"]["state"] for stream in self.streams]).view(np.int64))

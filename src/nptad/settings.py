@@ -59,7 +59,8 @@ class Settings:
     """Divide the loss under each mask by its mean over training rows that the member has not seen, so that cells
     that are hard to predict for every row do not drown the others."""
     context_size: int | None = None
-    """Training rows kept as context for scoring, None for all; a random subset otherwise."""
+    """Training rows kept as context for scoring, None for all. A random subset otherwise, drawn anew for each member
+    from the detector's ``random_state``. The cost of a score grows with it, its quality hardly (results/context.md)."""
 
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):

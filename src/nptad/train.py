@@ -1,4 +1,8 @@
-"""The training loop, read top-down: mask, reconstruct, step; with checkpoints that resume exactly."""
+"""The training loop, read top-down: mask, reconstruct, step; with checkpoints that resume exactly.
+
+In a torch process group all processes run this loop in step, each on mini-batches of its own
+(:mod:`nptad.distributed`); without one, the lines that mention ranks do nothing.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +11,12 @@ import json
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
 
+from nptad.distributed import Ranks
 from nptad.errors import InputError, ModelFileError, TrainingError
 from nptad.files import load_tensors, write_tensors
 from nptad.loss import cell_losses, masked_mean
@@ -22,6 +27,7 @@ GRADIENT_LIMIT = 1.0
 CHECKPOINT_SECONDS = 30.0
 
 History = list[dict[str, Any]]
+Precision = Literal["auto", "float32"]
 
 
 def train(
@@ -29,6 +35,7 @@ def train(
     x: Tensor,
     *,
     time_limit: float | None = None,
+    precision: Precision = "auto",
     checkpoint: str | Path | None = None,
     checkpoint_seconds: float = CHECKPOINT_SECONDS,
     report: Callable[[dict[str, Any]], None] | None = None,
@@ -44,9 +51,11 @@ def train(
     time_limit : float, optional
         Seconds after which training ends. The learning rate then follows the time used instead of the steps done if
         that is further on, so that a run cut short still ends annealed.
+    precision : {"auto", "float32"}
+        "auto" computes matrix products in bfloat16 on GPUs that have it; weights and their updates stay in float32.
     checkpoint : path, optional
         File to write at the start, now and then, and at the end, and to resume from if it exists. Whoever needs it
-        no longer removes it.
+        no longer removes it. Of several processes the first one writes and reads it.
     checkpoint_seconds : float
         Time between two checkpoints.
     report : callable, optional
@@ -56,37 +65,46 @@ def train(
     -------
     list of dict
         One entry per step: ``step``, ``loss`` (mean over members), ``losses`` (one per member), ``learning_rate``
-        and ``seconds`` since the start.
+        and ``seconds`` since the start. The same in all processes.
     """
-    settings, random = model.settings, model.random
+    settings, random, ranks = model.settings, model.random, Ranks()
+    mixed = _is_mixed(precision, x.device)
     n_rows = x.shape[1]
     batch_size = min(settings.batch_size or n_rows, n_rows)
     flat = FlatParameters(model.parameters())
     lamb, lookahead = Lamb(flat), Lookahead(flat)
-    order, used = random.permutations(n_rows), 0
+    path = None if checkpoint is None else Path(checkpoint)
+    fingerprint = _fingerprint(model, x) if path is not None or ranks.size > 1 else ""
+    ranks.require_same((fingerprint, path is None, time_limit), "table, parameters and whether to use a checkpoint")
+
+    random.branch(ranks.rank)  # other masks and dropout in each process
+    order, used = ranks.from_first(lambda: random.permutations(n_rows)), 0
+    my_batch = ranks.rank * batch_size + torch.arange(batch_size)
     history: History = []
     seconds_before = 0.0
 
-    path = None if checkpoint is None else Path(checkpoint)
-    fingerprint = "" if path is None else _fingerprint(model, x)
-    if path is not None and path.exists():
-        state = _load_checkpoint(path, fingerprint)
+    state = None if path is None else ranks.from_first(lambda: _load_checkpoint(path, fingerprint, ranks.size))
+    if state is not None:
         flat.value.copy_(state["value"])
         lamb.first.copy_(state["first"])
         lamb.second.copy_(state["second"])
         lookahead.slow.copy_(state["slow"])
-        random.restore(state["random"])
+        random.restore(state["random"][ranks.rank])
         order, used, history = state["order"], state["used"], state["history"]
         lamb.steps = lookahead.steps = len(history)
         seconds_before = history[-1]["seconds"] if history else 0.0
 
     def save_checkpoint(target: Path) -> None:
+        streams = torch.stack(ranks.gather(random.state()))
+        ranks.from_first(lambda: write_checkpoint(target, streams))
+
+    def write_checkpoint(target: Path, streams: Tensor) -> None:
         tensors = {
             "value": flat.value,
             "first": lamb.first,
             "second": lamb.second,
             "slow": lookahead.slow,
-            "random": random.state(),
+            "random": streams,
             "order": order,
         }
         metadata = {"fingerprint": fingerprint, "used": str(used), "history": json.dumps(history)}
@@ -101,9 +119,13 @@ def train(
         for entry in history:
             report(entry)
     model.train()
-    started = last_saved = time.monotonic()
+    started = time.monotonic()
+
+    def clock() -> float:
+        return ranks.from_first(lambda: seconds_before + time.monotonic() - started)
+
+    seconds = last_saved = seconds_before
     while len(history) < settings.n_steps:
-        seconds = seconds_before + time.monotonic() - started
         if time_limit is not None and history and seconds >= time_limit:
             break
         progress = len(history) / settings.n_steps
@@ -113,41 +135,47 @@ def train(
 
         batch = x
         if batch_size < n_rows:
-            if used + batch_size > n_rows:
-                order, used = random.permutations(n_rows), 0
-            rows = order[:, used : used + batch_size].to(x.device)
+            if used + ranks.size * batch_size > n_rows:
+                order, used = ranks.from_first(lambda: random.permutations(n_rows)), 0
+            # The batches of a step are different rows, or overlap as little as they can.
+            rows = order[:, (used + my_batch) % n_rows].to(x.device)
             batch = torch.take_along_dim(x, rows.unsqueeze(-1), dim=1)
-            used += batch_size
+            used += ranks.size * batch_size
 
         hidden = random.bernoulli(tuple(batch.shape[1:]), settings.mask_rate).to(x.device)
-        prediction = model(batch, hidden)
+        with torch.autocast("cuda", torch.bfloat16, enabled=mixed):
+            prediction = model(batch, hidden)
         losses = masked_mean(cell_losses(prediction, batch, model.layout, n_rows), hidden & ~batch.isnan())
+        flat.grad.zero_()
+        # The sum keeps members apart: the gradient of each loss reaches its own member's weights only.
+        losses.sum().backward()
+        losses = losses.detach()
+        ranks.average(flat.grad)
+        ranks.average(losses)  # not finite in one process is not finite in all: they stop together
         if not bool(losses.isfinite().all()):
             raise TrainingError(
                 f"The training loss became {losses.tolist()} at step {len(history) + 1}: use a smaller learning_rate "
                 f"than {settings.learning_rate:g}."
             )
-        flat.grad.zero_()
-        # The sum keeps members apart: the gradient of each loss reaches its own member's weights only.
-        losses.sum().backward()
         flat.clip_gradients(GRADIENT_LIMIT)
         lamb.step(learning_rate)
         lookahead.step()
 
+        seconds = clock()
         history.append(
             {
                 "step": len(history) + 1,
                 "loss": losses.mean().item(),
                 "losses": losses.tolist(),
                 "learning_rate": learning_rate,
-                "seconds": seconds_before + time.monotonic() - started,
+                "seconds": seconds,
             }
         )
         if report is not None:
             report(history[-1])
-        if path is not None and time.monotonic() - last_saved >= checkpoint_seconds:
+        if path is not None and seconds - last_saved >= checkpoint_seconds:
             save_checkpoint(path)
-            last_saved = time.monotonic()
+            last_saved = clock()
 
     if not bool(flat.value.isfinite().all()):
         raise TrainingError(
@@ -160,11 +188,26 @@ def train(
     return history
 
 
-def _load_checkpoint(path: Path, fingerprint: str) -> dict[str, Any]:
+def _is_mixed(precision: Precision, device: torch.device) -> bool:
+    """Whether to compute in bfloat16: never on a CPU, where it is far slower than float32."""
+    if precision not in ("auto", "float32"):
+        raise InputError(f"precision must be 'auto' or 'float32', got {precision!r}.")
+    return precision == "auto" and device.type == "cuda" and torch.cuda.is_bf16_supported(including_emulation=False)
+
+
+def _load_checkpoint(path: Path, fingerprint: str, n_processes: int) -> dict[str, Any] | None:
+    """The state in a checkpoint; None if there is no such file."""
+    if not path.exists():
+        return None
     tensors, metadata = load_tensors(path)
     if metadata.get("fingerprint") != fingerprint:
         raise ModelFileError(
             f"The checkpoint {path} belongs to other data or settings; delete it or name another file to start afresh."
+        )
+    if len(tensors["random"]) != n_processes:
+        raise ModelFileError(
+            f"The checkpoint {path} was written by {len(tensors['random'])} process(es), this run has {n_processes}; "
+            "use as many, or delete it to start afresh."
         )
     return {**tensors, "used": int(metadata["used"]), "history": json.loads(metadata["history"])}
 

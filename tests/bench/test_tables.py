@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import re
+from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
@@ -13,9 +14,10 @@ from bench_helpers import a_record, small_study, write_store
 from nptad.bench.datasets import DATASETS
 from nptad.bench.figures import draw_all
 from nptad.bench.grid import Figure, Grid
-from nptad.bench.page import write_page
+from nptad.bench.page import END, START, write_page
 from nptad.bench.rules import RULES
 from nptad.bench.stats import gather
+from nptad.bench.store import read_records
 from nptad.bench.tables import (
     ablation_table,
     against_published,
@@ -24,6 +26,7 @@ from nptad.bench.tables import (
     published_f1,
     rules_table,
     runtime_table,
+    summary_table,
 )
 
 # Grids
@@ -49,6 +52,25 @@ def read_markdown(text):
 
 def by_name(grid):
     return {next(iter(row.values())): row for row in read_markdown(grid.markdown())}
+
+
+def test_the_summary_is_over_the_common_data_sets_and_has_the_best_first():
+    runs = [
+        a_record(name, method, preset, f1=f1, auroc=f1)
+        for name, method, preset, f1 in (
+            ("wine", "knn", "", 70.0),
+            ("glass", "knn", "", 30.0),
+            ("wine", "npt-ad", "paper", 60.0),
+            ("glass", "npt-ad", "paper", 50.0),
+            ("pima", "knn", "", 99.0),
+        )
+    ]
+    rows = read_markdown(summary_table(gather(runs)).markdown())
+    assert [(row["method"], row["F1"], row["mean rank (F1)"]) for row in rows] == [
+        ("NPT-AD", "55.0", "1.5"),
+        ("KNN", "50.0", "1.5"),
+    ]
+    assert summary_table({}).rows == []
 
 
 def test_markdown():
@@ -300,6 +322,29 @@ def test_the_page_shows_the_figures_that_there_are(drawn, tmp_path):
     write_page(drawn)
     page = (drawn / "README.md").read_text(encoding="utf-8")
     assert set(re.findall(r"\]\(figures/(\w+)\.svg\)", page)) == FIGURES
+
+
+def test_the_summary_goes_into_the_readme_of_the_project(tmp_path):
+    readme = tmp_path / "README.md"
+    readme.write_text(f"# Mine\n\n{START}\nold\n{END}\n\nMore.\n", encoding="utf-8")
+    page_of(tmp_path / "results", small_study())
+    text = readme.read_text(encoding="utf-8")
+    assert text.startswith("# Mine\n")
+    assert text.endswith(f"{END}\n\nMore.\n")
+    assert "old" not in text
+    assert (tmp_path / "results/tables/summary.md").read_text(encoding="utf-8") in text
+
+
+def test_a_readme_without_a_place_for_the_summary_stays_as_it_is(tmp_path):
+    (tmp_path / "README.md").write_text("# Mine\n", encoding="utf-8")
+    page_of(tmp_path / "results", small_study())
+    assert (tmp_path / "README.md").read_text(encoding="utf-8") == "# Mine\n"
+
+
+def test_our_readme_has_the_summary_of_the_committed_runs():
+    root = Path(__file__).parents[2]
+    summary = summary_table(gather(read_records(root / "results/runs")))
+    assert f"{summary.caption}\n\n{summary.markdown()}" in (root / "README.md").read_text(encoding="utf-8")
 
 
 def test_the_page_of_an_empty_store_says_that_nothing_was_run(tmp_path):

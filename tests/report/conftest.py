@@ -8,6 +8,7 @@ import warnings
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 
 from nptad import NPTAD, TableWarning
@@ -67,10 +68,18 @@ def case() -> tuple:
 
 
 @pytest.fixture(scope="session")
-def summary(case: tuple) -> dict:
+def keys(case: tuple) -> pa.Table:
+    """Columns that tell the rows apart."""
+    numbers = [f"order {100 - row}" for row in range(len(case[1]))]
+    return pa.table([numbers, [None, SCRIPT] * (len(numbers) // 2)], ["order", SCRIPT])
+
+
+@pytest.fixture(scope="session")
+def summary(case: tuple, keys: pa.Table) -> dict:
     detector, new, found, truth = case
     assert found.anomaly.sum() >= 10
-    return summarise(detector, new, found, labels=truth, source=f"{SCRIPT}.csv", command=f"nptad detect {SCRIPT}")
+    source, command = f"{SCRIPT}.csv", f"nptad detect {SCRIPT}"
+    return summarise(detector, new, found, keys=keys, labels=truth, source=source, command=command)
 
 
 @pytest.fixture(scope="session")

@@ -112,6 +112,14 @@ def test_sorts_by_keyboard(open_page: Any) -> None:
     assert "sorted by row, descending" in page.get_by_role("status").inner_text()
 
 
+def test_sorts_by_key(open_page: Any) -> None:
+    """Numbers inside a text count as numbers: order 41 comes before order 100."""
+    page = open_page()
+    page.locator("#anomaly-table").get_by_role("button", name="order").click()
+    rows = _column(page, "row")
+    assert rows == sorted(rows, reverse=True)
+
+
 def test_filters_by_keyboard(open_page: Any, large_summary: dict) -> None:
     page = open_page("large")
     page.get_by_label("Filter").focus()

@@ -14,10 +14,13 @@ from sklearn.metrics import average_precision_score, f1_score, roc_auc_score
 
 from nptad import NPTAD, InputError, TableWarning
 from nptad.calibrate import Detection
-from nptad.report import summarise
+from nptad.report import render, summarise
 from nptad.report.metrics import CURVE_POINTS, judge
 from nptad.report.rows import SHOWN_REASONS
 from nptad.report.summary import TRAINING_POINTS
+from nptad.report.text import shorten
+
+SCRIPT = "<script>alert('key')</script>"
 
 
 def _detection(scores: np.ndarray, flagged: np.ndarray) -> Detection:
@@ -31,14 +34,16 @@ def test_json_round_trip(summary: dict, quiet_summary: dict) -> None:
         assert json.loads(text) == one
 
 
-def test_same_input_same_summary(case: tuple, summary: dict) -> None:
+def test_same_input_same_summary(case: tuple, keys: pa.Table, summary: dict) -> None:
     detector, new, found, truth = case
-    again = summarise(detector, new, found, labels=truth, source=summary["source"], command=summary["command"])
+    again = summarise(
+        detector, new, found, keys=keys, labels=truth, source=summary["source"], command=summary["command"]
+    )
     assert again | {"created": summary["created"]} == summary
 
 
 @pytest.mark.parametrize("kind", ["polars", "pyarrow", "array"])
-def test_any_table(case: tuple, summary: dict, kind: str) -> None:
+def test_any_table(case: tuple, keys: pa.Table, summary: dict, kind: str) -> None:
     detector, new, found, truth = case
     clean = new.map(lambda cell: cell.replace("\ud800", "?") if isinstance(cell, str) else cell)
     table = {
@@ -46,7 +51,9 @@ def test_any_table(case: tuple, summary: dict, kind: str) -> None:
         "pyarrow": lambda: pa.Table.from_pandas(clean),
         "array": lambda: new.to_numpy(),
     }[kind]()
-    again = summarise(detector, table, found, labels=truth, source=summary["source"], command=summary["command"])
+    again = summarise(
+        detector, table, found, keys=keys, labels=truth, source=summary["source"], command=summary["command"]
+    )
     assert again["anomalies"] == summary["anomalies"]
     assert again["schema"] == summary["schema"]
 
@@ -63,6 +70,32 @@ def test_listed_rows_are_those_flagged_and_explained(case: tuple, summary: dict)
         [reason.contribution for reason in why.reasons], rel=1e-4
     )
     assert [training["row"] for training in first["leaned_on"]] == [training.row for training in why.leaned_on[:5]]
+
+
+def test_an_explanation_that_exists_is_used_and_not_made_again(
+    case: tuple, summary: dict, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    detector, new, found, truth = case
+    explanation = detector.explain(new)
+    monkeypatch.setattr(type(detector), "explain", None)
+    again = summarise(detector, new, found, explanation=explanation, labels=truth, source=summary["source"])
+    assert [row["reasons"] for row in again["anomalies"]] == [row["reasons"] for row in summary["anomalies"]]
+    with pytest.raises(InputError, match="lacks row"):
+        summarise(detector, new, found, explanation=explanation[:1])
+
+
+def test_keys_tell_the_rows_apart(case: tuple) -> None:
+    detector, new, found, _ = case
+    numbers = [None if row == 3 else f"order {row}" for row in range(len(new))]
+    names = ["order", SCRIPT, "a", "fourth"]
+    summary = summarise(detector, new, found, keys=pa.table([numbers, numbers, range(len(new)), numbers], names))
+    assert summary["key_columns"] == [names[0], shorten(SCRIPT), "a"]
+    for row in summary["anomalies"]:
+        assert row["key"] == [numbers[row["row"]], numbers[row["row"]], str(row["row"])]
+    page = render(summary)
+    assert "order 0" in page
+    assert "order 1<" not in page
+    assert SCRIPT not in page
 
 
 def test_shares_add_up(summary: dict) -> None:

@@ -27,9 +27,11 @@ def spark():
     builder = sql.SparkSession.builder.master("local[2]")
     for name, value in settings.items():
         builder = builder.config(name, value)
-    session = builder.getOrCreate()
-    yield session
-    session.stop()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYSPARK_PYTHON", sys.executable)  # else Spark takes the first python3 of the path
+        session = builder.getOrCreate()
+        yield session
+        session.stop()
 
 
 def test_a_data_frame_gets_the_scores_of_one_process(spark, model, tmp_path):

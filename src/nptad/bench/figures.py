@@ -7,7 +7,9 @@ from typing import Any
 
 import matplotlib
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.transforms import Bbox
 
 from nptad.bench.datasets import DATASETS
 from nptad.bench.stats import Column, Results, columns_of, common_datasets, gather, mean_ranks
@@ -21,6 +23,8 @@ _STYLE: dict[Any, Any] = {
     "axes.spines.right": False,
     "svg.hashsalt": "nptad",  # the same results give the same file
 }
+_LABEL_PLACES = [(x, y) for y in (3, -3, -9, 9, -15, 15) for x in (5, -5)]
+"""Where the name of a point may stand, best first: offset in points, to the right or to the left."""
 
 
 def draw_all(results: Path) -> list[Path]:
@@ -151,17 +155,32 @@ def accuracy_against_runtime(results: Results) -> Figure | None:
     seconds = [
         np.exp(np.mean([np.log(max(1e-3, _seconds(results, column, name))) for name in common])) for column in columns
     ]
-    figure = Figure(figsize=(6, 3.6))
+    figure = Figure(figsize=(7, 4.6))
     axes = figure.subplots()
     means = values.mean(axis=0)
     axes.scatter(seconds, means, color=[OURS if mine else OTHERS for mine in _ours(columns)])
-    for column, x, y in zip(columns, seconds, means, strict=True):
-        axes.annotate(column.label, (x, y), xytext=(4, 4), textcoords="offset points")
     axes.set_xscale("log")
     axes.margins(x=0.2, y=0.15)
+    _label_points(axes, list(zip(seconds, means, strict=True)), [column.label for column in columns])
     axes.set_xlabel("processor seconds per run, geometric mean (training and scoring)")
     axes.set_title(f"Mean F1 in % over {len(common)} data sets", loc="left")
     return figure
+
+
+def _label_points(axes: Axes, points: list[tuple[float, float]], labels: list[str], **style: Any) -> None:
+    """Write a name beside every point, where it covers no other name and no other point."""
+    figure = axes.figure
+    figure.canvas.draw()  # places are known only after the limits are
+    taken = [Bbox.from_bounds(x - 3, y - 3, 6, 6) for x, y in axes.transData.transform(points)]
+    taken.append(Bbox.from_extents(0, 0, axes.bbox.x0, axes.bbox.y1))  # the labels of the axis
+    for label, point in zip(labels, points, strict=True):
+        text = axes.annotate(label, point, textcoords="offset points", xytext=(0, 0), **style)
+        for x, y in _LABEL_PLACES:
+            text.set_horizontalalignment("left" if x > 0 else "right")
+            text.set_position((x, y))
+            if text.get_window_extent().count_overlaps(taken) == 0:
+                break
+        taken.append(text.get_window_extent())
 
 
 def ours_against_published(results: Results) -> Figure | None:
@@ -178,12 +197,11 @@ def ours_against_published(results: Results) -> Figure | None:
     axes = figure.subplots()
     axes.plot([0, 100], [0, 100], color=PALE, linewidth=1)
     axes.scatter([x for _, x, _ in points], [y for _, _, y in points], color=OURS, s=18)
-    for name, x, y in points:
-        axes.annotate(name, (x, y), xytext=(3, 3), textcoords="offset points", fontsize=7)
     axes.set_xlabel("published F1 in %")
     axes.set_ylabel("our F1 in %")
     axes.set_title("NPT-AD with the paper's settings", loc="left")
     axes.set_aspect("equal")
+    _label_points(axes, [(x, y) for _, x, y in points], [name for name, _, _ in points], fontsize=7)
     return figure
 
 

@@ -147,6 +147,12 @@ METHODS: dict[str, MethodSpec] = {
         array_method("lof", "LOF", _BASELINES + "lof:LOF"),
         array_method("ocsvm", "OCSVM", _BASELINES + "ocsvm:OCSVM"),
         array_method("gmm", "GMM ensemble", _BASELINES + "gmm:GMMEnsemble"),
+        array_method("drocc", "DROCC", _BASELINES + "drocc:DROCC"),
+        array_method("goad", "GOAD", _BASELINES + "goad:GOAD"),
+        array_method("neutral-ad", "NeuTraL-AD", _BASELINES + "neutral_ad:NeuTraLAD"),
+        array_method("icl", "ICL", _BASELINES + "icl:ICL"),
+        array_method("mcm", "MCM", _BASELINES + "mcm:MCM"),
+        array_method("drl", "DRL", _BASELINES + "drl:DRL"),
     )
 }
 """The methods by name, in the order of the tables."""

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import narwhals.stable.v2 as nw
 import numpy as np
+import pyarrow as pa
 
 from nptad.calibrate import Detection
 from nptad.detector import NPTAD
+from nptad.errors import InputError
 from nptad.explain import Explanation, RowExplanation
 from nptad.rawtable import read_columns
-from nptad.report.text import rounded, shorten_value
+from nptad.report.text import rounded, shorten, shorten_value
 from nptad.table import Schema, decode_cell, encode, match, readable
+
+LISTED_ROWS = 200
+"""Rows listed at most, if nothing is said."""
 
 SHOWN_WITHOUT_ANOMALIES = 10
 """Rows listed if none is flagged: those with the highest scores."""
@@ -57,10 +63,23 @@ class Rows:
 
 def choose(detection: Detection, max_rows: int) -> np.ndarray:
     """The rows to list, highest score first: of the flagged ones, or of all if none is flagged."""
-    order = np.argsort(-detection.score, kind="stable")
-    if detection.anomaly.any():
-        return order[detection.anomaly[order]][:max_rows]
-    return order[: min(max_rows, SHOWN_WITHOUT_ANOMALIES)]
+    n_flagged = int(detection.anomaly.sum())
+    return detection.ranking()[: min(max_rows, n_flagged or SHOWN_WITHOUT_ANOMALIES)]
+
+
+def key_texts(keys: pa.Table, rows: np.ndarray) -> list[list[str | None]]:
+    """What tells each of these rows apart."""
+    values = [[column[int(row)].as_py() for column in keys.columns] for row in rows]
+    return [[None if value is None else shorten(str(value)) for value in row] for row in values]
+
+
+def pick(explanation: Explanation, rows: np.ndarray) -> Explanation:
+    """The explanations of these rows, which are found by their numbers."""
+    of_row = {why.row: why for why in explanation}
+    try:
+        return replace(explanation, rows=tuple(of_row[int(row)] for row in rows))
+    except KeyError as missing:
+        raise InputError(f"The explanation lacks row {missing}, which is to be listed.") from None
 
 
 def describe(detector: NPTAD, listed: Any, explanation: Explanation) -> list[dict[str, Any]]:

@@ -20,8 +20,9 @@
     const descending = current ? current === "ascending" : key === "score" || key === "label";
     for (const other of table.tHead.querySelectorAll("[aria-sort]")) other.removeAttribute("aria-sort");
     header.setAttribute("aria-sort", descending ? "descending" : "ascending");
-    const compare = key === "why"
-      ? (a, b) => why(a).localeCompare(why(b))
+    const text = key === "why" ? why : (row) => row.cells[header.cellIndex].textContent;
+    const compare = key === "why" || key === "key"
+      ? (a, b) => text(a).localeCompare(text(b), undefined, { numeric: true })
       : (a, b) => Number(a.dataset[key]) - Number(b.dataset[key]);
     const sign = descending ? -1 : 1;
     body.append(...[...rows].sort((a, b) => sign * compare(a, b)));

@@ -12,13 +12,15 @@ from numbers import Integral
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from sklearn.base import BaseEstimator
 
 from nptad.calibrate import Detection
 from nptad.detector import NPTAD
 from nptad.errors import InputError
+from nptad.explain import Explanation
 from nptad.report.metrics import judge
-from nptad.report.rows import Rows, choose, describe, heat_map
+from nptad.report.rows import LISTED_ROWS, Rows, choose, describe, heat_map, key_texts, pick
 from nptad.report.statement import state
 from nptad.report.text import rounded, shorten, shorten_value
 from nptad.table import Column, readable
@@ -32,6 +34,9 @@ TRAINING_POINTS = 150
 _CATEGORIES = 5
 """Categories listed for a column."""
 
+_KEYS = 3
+"""Columns shown that tell rows apart."""
+
 _LONG_TAIL = 20.0
 """A highest score this many times the median asks for a logarithmic axis."""
 
@@ -44,9 +49,11 @@ def summarise(
     table: Any,
     detection: Detection,
     *,
+    explanation: Explanation | None = None,
+    keys: pa.Table | None = None,
     labels: Any = None,
     source: str = "data.csv",
-    max_rows: int = 200,
+    max_rows: int = LISTED_ROWS,
     seed: int | None = None,
     command: str | None = None,
 ) -> dict[str, Any]:
@@ -63,6 +70,10 @@ def summarise(
         The rows that were judged.
     detection : Detection
         What ``detector.detect(table)`` gave.
+    explanation : Explanation, optional
+        If there is one already: of at least the rows that will be listed, with their numbers in the table.
+    keys : pyarrow.Table, optional
+        Columns that tell the rows apart, such as an order number; the first three are shown.
     labels : array of 0 and 1, optional
         1 for the rows that are known to be anomalies.
     source : str
@@ -87,10 +98,12 @@ def summarise(
           ``n_listed``, ``p_threshold``, ``score_threshold`` (the lowest flagged score), ``smallest_p`` (that can occur)
         * ``scores``: ``highest``, ``median``, ``log`` (a logarithmic axis), ``edges`` of the bins and how many rows
           each has: ``counts``, ``flagged`` (of these), ``training`` (honest scores of the training rows)
-        * ``anomalies``: for each listed row ``row`` (counted from 0), ``score``, ``p_value``, ``flagged``, ``label``,
-          ``in_training``, ``reasons`` (``column``, ``seen``, ``expected``, ``contribution``, ``share`` of the score,
-          ``probability`` of a seen category), ``others`` (``n`` other cells and their ``share``), ``leaned_on``
-          (training ``row``, ``weight``, ``cells`` in the columns of the first three reasons), ``training_share``
+        * ``key_columns``: names of the columns that tell rows apart
+        * ``anomalies``: for each listed row ``row`` (counted from 0), ``key`` (a text for each key column), ``score``,
+          ``p_value``, ``flagged``, ``label``, ``in_training``, ``reasons`` (``column``, ``seen``, ``expected``,
+          ``contribution``, ``share`` of the score, ``probability`` of a seen category), ``others`` (``n`` other cells
+          and their ``share``), ``leaned_on`` (training ``row``, ``weight``, ``cells`` in the columns of the first
+          three reasons), ``training_share``
         * ``heat_map``: ``columns``, strongest first, and ``shares`` of the score for each listed row
         * ``labels``: None or what :func:`nptad.report.metrics.judge` says
         * ``training``: ``n_rows``, ``n_calibration``, ``n_context`` (kept for scoring), ``n_members``, ``n_steps``,
@@ -119,17 +132,19 @@ def summarise(
 
     chosen = choose(detection, int(max_rows))
     listed = rows.take(chosen)
-    explanation = detector.explain(listed)
+    explanation = detector.explain(listed) if explanation is None else pick(explanation, chosen)
+    keys = pa.table({}) if keys is None else keys.select(keys.column_names[:_KEYS])
     anomalies = [
         {
             "row": int(row),
+            "key": key,
             "score": float(detection.score[row]),
             "p_value": float(detection.p_value[row]),
             "flagged": bool(detection.anomaly[row]),
             "label": None if truth is None else int(truth[row]),
             **said,
         }
-        for row, said in zip(chosen, describe(detector, listed, explanation), strict=True)
+        for row, key, said in zip(chosen, key_texts(keys, chosen), describe(detector, listed, explanation), strict=True)
     ]
     n_known = sum(anomaly["in_training"] for anomaly in anomalies)
     n_calibration = len(detector.calibration_.rows)
@@ -149,6 +164,7 @@ def summarise(
             "table": {"n_rows": n_rows, "n_columns": len(schema.columns), "n_missing": sum(missing)},
             "result": state(detection, len(chosen), n_known, n_calibration, ensemble.n_members),
             "scores": _scores(detection, detector.calibration_.scores),
+            "key_columns": [shorten(name) for name in keys.column_names],
             "anomalies": anomalies,
             "heat_map": heat_map(schema, explanation),
             "labels": judged,

@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 import torch
 
-from nptad.analysis import DEFAULT_SHARE, flagged_reasons, named_beside, select_columns
+from nptad.analysis import DEFAULT_SHARE, explain_flagged, flagged_reasons, named_beside, select_columns
 from nptad.calibrate import make_rule
 from nptad.errors import InputError
 from nptad.persist import load
@@ -88,7 +88,7 @@ class ArrowScorer:
             detection = self.detector.detect(selection.features, false_alarm_rate=self.false_alarm_rate)
             values |= {name: getattr(detection, name) for name in ("score", "p_value", "anomaly")}
             if self.options.reasons:
-                why = flagged_reasons(self.detector, selection.features, detection)
+                why = flagged_reasons(explain_flagged(self.detector, selection.features, detection), detection)
                 values["reasons"] = [why.get(row) for row in range(batch.num_rows)]
         results = {name: pa.array(values[name], kind) for name, kind in _results(self.options).items()}
         columns = {name: batch.column(name) for name in selection.carried.column_names}

@@ -34,7 +34,7 @@ def expected_work(n_rows: int, n_features: int, n_explained: int) -> dict[str, f
         "Calibrating": float(min(n_rows, CALIBRATION_ROWS) * masks),
         "Scoring": float(n_rows * masks),
         "Explaining": _EXPLAINING_FACTOR * n_explained * masks,
-        "Writing": _EXPLAINING_FACTOR * n_explained * masks,
+        "Writing": float(n_explained),
     }
 
 

@@ -27,7 +27,6 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
 from nptad.analysis import (
@@ -35,15 +34,16 @@ from nptad.analysis import (
     Analysis,
     analyse,
     explain_rows_of,
-    most_anomalous,
-    reasons_text,
+    flagged_reasons,
     results_table,
     select_columns,
 )
 from nptad.detector import NPTAD
 from nptad.errors import InputError, MaskBankWarning, NPTADError, TableWarning
-from nptad.progress import listening, progress_bar
+from nptad.explain import Explanation
+from nptad.progress import listening
 from nptad.report import summarise, write_report
+from nptad.report.rows import SHOWN_WITHOUT_ANOMALIES
 from nptad.report.text import number, shorten
 from nptad.tablefile import read_table, write_table
 from nptad.web import example, jobs
@@ -60,7 +60,6 @@ LISTED = 10
 _UNPACKED = 10
 """A packed file may become this many times the upload limit."""
 
-_EXPLAINED_AT_ONCE = 32
 _SECONDS_BETWEEN_MESSAGES = 0.25
 
 Tell = Callable[[dict[str, Any]], None]
@@ -174,7 +173,8 @@ def detect(
     with listening(hear), warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         result = analyse(selection, detector, chosen.share)
-        reasons = _reasons(result)
+        n_explained = max(int(result.detection.anomaly.sum()), SHOWN_WITHOUT_ANOMALIES)
+        explanation = explain_rows_of(detector, selection.features, result.detection.ranking()[:n_explained])
         hear("Writing", 0, 1)
         unfinished = home / jobs.UNFINISHED
         unfinished.mkdir(mode=0o700)
@@ -182,12 +182,14 @@ def detect(
             detector,
             selection.features,
             result.detection,
+            explanation=explanation,
+            keys=selection.keys,
             labels=selection.labels,
             source=name,
             seed=chosen.seed,
             command=_command(name, chosen, columns),
         )
-        _write_result(unfinished, result, reasons, summary)
+        _write_result(unfinished, result, explanation, summary)
     unfinished.replace(home / jobs.RESULT)
     ours = [note for note in caught if issubclass(note.category, TableWarning | MaskBankWarning)]
     notes = dict.fromkeys(str(note.message) for note in ours)
@@ -210,19 +212,8 @@ def _listener(pace: Pace, tell: Tell) -> Callable[[str, int, int], None]:
     return hear
 
 
-def _reasons(result: Analysis) -> dict[int, str]:
-    """Why each flagged row is flagged."""
-    rows = most_anomalous(result.detection, int(result.detection.anomaly.sum()))
-    reasons: dict[int, str] = {}
-    with progress_bar("Explaining", len(rows), visible=False) as advance:
-        for part in np.array_split(rows, range(_EXPLAINED_AT_ONCE, len(rows), _EXPLAINED_AT_ONCE)):
-            explanation = explain_rows_of(result.detector, result.selection.features, part)
-            reasons |= {why.row: reasons_text(why) for why in explanation}
-            advance(len(part))
-    return reasons
-
-
-def _write_result(directory: Path, result: Analysis, reasons: dict[int, str], summary: dict[str, Any]) -> None:
+def _write_result(directory: Path, result: Analysis, explanation: Explanation, summary: dict[str, Any]) -> None:
+    reasons = flagged_reasons(explanation, result.detection)
     results = results_table(result.detection, result.selection.carried, reasons)
     write_table(results, directory / jobs.SCORES_CSV)
     write_table(results, directory / jobs.SCORES_PARQUET)
