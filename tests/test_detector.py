@@ -90,6 +90,21 @@ def fitted_mixed(mixed):
 
 
 @parametrize_with_checks([tiny(n_members=1), tiny(n_members=2)])
+def test_scores_do_not_depend_on_the_number_of_cores():
+    """Members are shared out among cores; what each of them computes is the same."""
+    rows = np.random.default_rng(0).normal(size=(90, 4))
+    detector = NPTAD(3, n_steps=5, random_state=0).fit(rows[:60])
+    before = torch.get_num_threads()
+    try:
+        torch.set_num_threads(1)
+        alone = detector.score_samples(rows)
+        torch.set_num_threads(2)
+        np.testing.assert_array_equal(detector.score_samples(rows), alone)
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)
+
+
 def test_scikit_learn_estimator_checks(estimator, check):
     check(estimator)
 

@@ -80,6 +80,51 @@ def test_same_seed_same_weights_bit_for_bit():
     assert not torch.equal(weights(first), weights(other))
 
 
+@pytest.fixture
+def two_cores(monkeypatch):
+    """Members are shared out among two threads, however small they are."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    monkeypatch.setattr(nptad.train, "WORTH_SHARING", 0)
+    yield
+    assert torch.get_num_threads() == 2
+    torch.set_num_threads(before)
+
+
+def test_members_that_are_shared_out_train_like_one_stack(two_cores, monkeypatch, tmp_path):
+    shared, again, together = stack([5, 6, 7]), stack([5, 6, 7]), stack([5, 6, 7])
+    seen = []
+    monkeypatch.setattr(
+        nptad.train, "_reconstruct", record(nptad.train._reconstruct, seen, lambda part, **_: part[0].start)
+    )
+    history = train(shared, data(3), checkpoint=tmp_path / "a")
+    assert set(seen) == {0, 1}  # the first member, and the other two
+    train(again, data(3))
+    assert torch.equal(weights(shared), weights(again))
+    torch.set_num_threads(1)
+    expected = train(together, data(3))
+    torch.set_num_threads(2)
+    torch.testing.assert_close(weights(shared), weights(together), rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose([h["losses"] for h in history], [h["losses"] for h in expected], rtol=1e-4)
+
+
+def record(function, seen, what):
+    def recording(*args, **kwargs):
+        seen.append(what(*args, **kwargs))
+        return function(*args, **kwargs)
+
+    return recording
+
+
+def test_an_error_in_one_share_ends_training(two_cores, monkeypatch):
+    def fail(part, **_):
+        raise TrainingError(f"members from {part[0].start}")
+
+    monkeypatch.setattr(nptad.train, "_reconstruct", fail)
+    with pytest.raises(TrainingError, match="members from 0"):
+        train(stack([0, 1]), data())
+
+
 def test_every_row_is_used_once_per_epoch(monkeypatch):
     """Mini-batches run through a random order of all rows before any row comes again."""
     seen = []

@@ -21,6 +21,7 @@ from torch import Tensor
 from nptad.loss import CellLayout
 from nptad.masks import mask_bank
 from nptad.model import NPT
+from nptad.parallel import threads_for
 from nptad.rng import MemberRandom
 from nptad.score import Member, counted_masks, mask_losses, mean_losses, prepare_member, score_rows
 from nptad.settings import Settings
@@ -152,9 +153,15 @@ class Ensemble:
         """Score of each row under each member, (n, K), higher = more anomalous; NaN where a member is no witness."""
         scores = np.full((len(x), self.n_members), np.nan)
         masks, aggregation = self.masks.to(self.device), self.model.settings.aggregation
-        for k, member, rows, own in self.hearings(witnesses):
+
+        def hear(hearing: tuple[int, Member, np.ndarray, Tensor | None]) -> None:
+            k, member, rows, own = hearing
             judged = torch.from_numpy(x[rows]).to(self.device)
             scores[rows, k] = score_rows(member, judged, masks, aggregation, own, advance)
+
+        hearings = list(self.hearings(witnesses))
+        with threads_for(len(hearings) if self.device.type == "cpu" else 1) as run:
+            run(hear, hearings)
         return scores
 
     def scores(self, x: np.ndarray, witnesses: Witnesses, advance: Callable[[int], None] | None = None) -> np.ndarray:

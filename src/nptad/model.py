@@ -100,9 +100,17 @@ class NPT(nn.Module):
 
     def member(self, k: int) -> NPT:
         """Member ``k`` alone, sharing its weights with this stack."""
-        alone = NPT(self.layout, self.settings, MemberRandom([0]))
-        alone.load_state_dict({name: value[k : k + 1] for name, value in self.state_dict().items()}, assign=True)
-        return alone.to(self.in_mask.device).train(self.training)
+        return self.part(slice(k, k + 1))
+
+    def part(self, members: slice) -> NPT:
+        """Some members, sharing their weights, gradients and random streams with this stack."""
+        random = self.random.part(members)
+        part = NPT(self.layout, self.settings, MemberRandom([0] * len(random)))
+        part.load_state_dict({name: value[members] for name, value in self.state_dict().items()}, assign=True)
+        for mine, whole in zip(part.parameters(), self.parameters(), strict=True):
+            mine.grad = None if whole.grad is None else whole.grad[members]
+        part.random = random
+        return part.to(self.in_mask.device).train(self.training)
 
     def forward(self, x: Tensor, hidden: Tensor) -> Prediction:
         """Reconstruct every cell; all rows attend to all rows, as in training.

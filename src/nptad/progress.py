@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from threading import Lock
 
 from rich.console import Console
 from rich.progress import (
@@ -37,14 +38,15 @@ def listening(listener: Listener) -> Iterator[None]:
 def progress_bar(
     description: str, total: int, visible: bool, *, in_bytes: bool = False
 ) -> Iterator[Callable[..., None]]:
-    """A bar to ``advance(count, note=...)``; shows nothing when not visible."""
-    listener, done = _listener.get(), 0
+    """A bar to ``advance(count, note=...)``, from any thread; shows nothing when not visible."""
+    listener, done, one_at_a_time = _listener.get(), 0, Lock()
 
     def tell(count: int) -> None:
         nonlocal done
-        done += count
-        if listener is not None:
-            listener(description, done, total)
+        with one_at_a_time:
+            done += count
+            if listener is not None:
+                listener(description, done, total)
 
     tell(0)
     if not visible:

@@ -33,6 +33,12 @@ class MemberRandom:
     def __init__(self, seeds: list[int]) -> None:
         self.streams = [np.random.SFC64(seed) for seed in seeds]
 
+    def part(self, members: slice) -> MemberRandom:
+        """The streams of some members; what is drawn from them is drawn here too."""
+        part = MemberRandom([])
+        part.streams = self.streams[members]
+        return part
+
     def __len__(self) -> int:
         return len(self.streams)
 

@@ -10,6 +10,8 @@ import hashlib
 import json
 import time
 from collections.abc import Callable
+from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal
 
@@ -22,9 +24,13 @@ from nptad.files import load_tensors, write_tensors
 from nptad.loss import cell_losses, masked_mean
 from nptad.model import NPT
 from nptad.optim import FlatParameters, Lamb, Lookahead, flat_then_anneal
+from nptad.parallel import threads_for
 
 GRADIENT_LIMIT = 1.0
 CHECKPOINT_SECONDS = 30.0
+
+WORTH_SHARING = 200_000
+"""Numbers in the activations of a step (members x rows x row width) from which on cores share out the members."""
 
 History = list[dict[str, Any]]
 Precision = Literal["auto", "float32"]
@@ -119,63 +125,61 @@ def train(
         for entry in history:
             report(entry)
     model.train()
+    parts = [(members, model.part(members)) for members in _shares(model, batch_size)]
     started = time.monotonic()
 
     def clock() -> float:
         return ranks.from_first(lambda: seconds_before + time.monotonic() - started)
 
     seconds = last_saved = seconds_before
-    while len(history) < settings.n_steps:
-        if time_limit is not None and history and seconds >= time_limit:
-            break
-        progress = len(history) / settings.n_steps
-        if time_limit is not None:
-            progress = max(progress, seconds / time_limit)
-        learning_rate = settings.learning_rate * flat_then_anneal(progress)
+    with threads_for(len(parts)) as run:
+        while len(history) < settings.n_steps:
+            if time_limit is not None and history and seconds >= time_limit:
+                break
+            progress = len(history) / settings.n_steps
+            if time_limit is not None:
+                progress = max(progress, seconds / time_limit)
+            learning_rate = settings.learning_rate * flat_then_anneal(progress)
 
-        batch = x
-        if batch_size < n_rows:
-            if used + ranks.size * batch_size > n_rows:
-                order, used = ranks.from_first(lambda: random.permutations(n_rows)), 0
-            # The batches of a step are different rows, or overlap as little as they can.
-            rows = order[:, (used + my_batch) % n_rows].to(x.device)
-            batch = torch.take_along_dim(x, rows.unsqueeze(-1), dim=1)
-            used += ranks.size * batch_size
+            batch = x
+            if batch_size < n_rows:
+                if used + ranks.size * batch_size > n_rows:
+                    order, used = ranks.from_first(lambda: random.permutations(n_rows)), 0
+                # The batches of a step are different rows, or overlap as little as they can.
+                rows = order[:, (used + my_batch) % n_rows].to(x.device)
+                batch = torch.take_along_dim(x, rows.unsqueeze(-1), dim=1)
+                used += ranks.size * batch_size
 
-        hidden = random.bernoulli(tuple(batch.shape[1:]), settings.mask_rate).to(x.device)
-        with torch.autocast("cuda", torch.bfloat16, enabled=mixed):
-            prediction = model(batch, hidden)
-        losses = masked_mean(cell_losses(prediction, batch, model.layout, n_rows), hidden & ~batch.isnan())
-        flat.grad.zero_()
-        # The sum keeps members apart: the gradient of each loss reaches its own member's weights only.
-        losses.sum().backward()
-        losses = losses.detach()
-        ranks.average(flat.grad)
-        ranks.average(losses)  # not finite in one process is not finite in all: they stop together
-        if not bool(losses.isfinite().all()):
-            raise TrainingError(
-                f"The training loss became {losses.tolist()} at step {len(history) + 1}: use a smaller learning_rate "
-                f"than {settings.learning_rate:g}."
+            hidden = random.bernoulli(tuple(batch.shape[1:]), settings.mask_rate).to(x.device)
+            flat.grad.zero_()
+            reconstruct = partial(_reconstruct, batch=batch, hidden=hidden, n_rows=n_rows, mixed=mixed)
+            losses = torch.cat(run(reconstruct, parts))
+            ranks.average(flat.grad)
+            ranks.average(losses)  # not finite in one process is not finite in all: they stop together
+            if not bool(losses.isfinite().all()):
+                raise TrainingError(
+                    f"The training loss became {losses.tolist()} at step {len(history) + 1}: use a smaller "
+                    f"learning_rate than {settings.learning_rate:g}."
+                )
+            flat.clip_gradients(GRADIENT_LIMIT)
+            lamb.step(learning_rate)
+            lookahead.step()
+
+            seconds = clock()
+            history.append(
+                {
+                    "step": len(history) + 1,
+                    "loss": losses.mean().item(),
+                    "losses": losses.tolist(),
+                    "learning_rate": learning_rate,
+                    "seconds": seconds,
+                }
             )
-        flat.clip_gradients(GRADIENT_LIMIT)
-        lamb.step(learning_rate)
-        lookahead.step()
-
-        seconds = clock()
-        history.append(
-            {
-                "step": len(history) + 1,
-                "loss": losses.mean().item(),
-                "losses": losses.tolist(),
-                "learning_rate": learning_rate,
-                "seconds": seconds,
-            }
-        )
-        if report is not None:
-            report(history[-1])
-        if path is not None and seconds - last_saved >= checkpoint_seconds:
-            save_checkpoint(path)
-            last_saved = clock()
+            if report is not None:
+                report(history[-1])
+            if path is not None and seconds - last_saved >= checkpoint_seconds:
+                save_checkpoint(path)
+                last_saved = clock()
 
     if not bool(flat.value.isfinite().all()):
         raise TrainingError(
@@ -186,6 +190,28 @@ def train(
     flat.release()
     model.eval()
     return history
+
+
+def _shares(model: NPT, batch_size: int) -> list[slice]:
+    """The members that each core trains; all together where a step is too short to be worth sharing."""
+    n_members = model.n_members
+    numbers = n_members * batch_size * model.layout.n_features * model.settings.embedding_dim
+    worth_it = model.in_mask.device.type == "cpu" and numbers >= WORTH_SHARING
+    n_shares = min(n_members, torch.get_num_threads()) if worth_it else 1
+    bounds = [n_members * share // n_shares for share in range(n_shares + 1)]
+    return [slice(*pair) for pair in pairwise(bounds)]
+
+
+def _reconstruct(part: tuple[slice, NPT], batch: Tensor, hidden: Tensor, n_rows: int, mixed: bool) -> Tensor:
+    """Add the gradients of some members; returns their losses."""
+    members, model = part
+    rows, masked = batch[members], hidden[members]
+    with torch.autocast("cuda", torch.bfloat16, enabled=mixed):
+        prediction = model(rows, masked)
+    losses = masked_mean(cell_losses(prediction, rows, model.layout, n_rows), masked & ~rows.isnan())
+    # The sum keeps members apart: the gradient of each loss reaches its own member's weights only.
+    losses.sum().backward()
+    return losses.detach()
 
 
 def _is_mixed(precision: Precision, device: torch.device) -> bool:
