@@ -114,6 +114,7 @@ def spark() -> Score:
     """`score_dataframe` on Spark, which reads and writes as well."""
     from pyspark.sql import SparkSession
 
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # else Spark takes the first python3 of the path
     builder = SparkSession.builder.master(f"local[{_JOBS}]").config("spark.ui.enabled", "false")
     session = builder.config("spark.log.level", "ERROR").config("spark.ui.showConsoleProgress", "false").getOrCreate()
 
