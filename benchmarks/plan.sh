@@ -11,6 +11,11 @@ set -u
 cd "$(dirname "$0")/.."
 BENCH=${BENCH:-".venv/bin/nptad bench run --jobs 2 --results results"}
 NPT=npt-ad,transformer
+CLASSICAL=iforest,knn,copod,rrcf,pidforest,1nn,lof,ocsvm,gmm
+DEEP=goad,neutral-ad,icl,drocc,mcm,drl
+SMALL=wine,lympho,glass,vertebral,wbc,ecoli,ionosphere,breastw,pima,cardio
+MIDDLE=seismic,musk,thyroid,optdigits,satimage2,satellite,pendigits,annthyroid,mammography
+LARGE=shuttle,mulcross,campaign,forestcover,fraud,backdoor
 
 run() { $BENCH "$@" || echo "failed: $*" >&2; }
 asis() { run --methods $NPT --datasets wine,lympho,glass,vertebral,ecoli,ionosphere,breastw,pima --seeds "$1"; }
@@ -33,6 +38,10 @@ large() {
 default() { run --methods $NPT --preset default --datasets "$2" --seeds "$1"; }
 
 first() {
+  run --methods mask-knn --datasets $SMALL,seismic --seeds 0-19
+  run --methods mask-knn --datasets $MIDDLE,vowels,letter,abalone,arrhythmia --seeds 0-4
+  run --methods $CLASSICAL --datasets $SMALL,arrhythmia,vowels,letter,abalone --seeds 0-9
+  run --methods $DEEP --datasets $SMALL --seeds 0
   asis 0-4
   middle 0-1 vowels,abalone,cardio,seismic,annthyroid
   mammography 0; landsat 0; thyroid 0; wbc 0-1
@@ -45,11 +54,16 @@ first() {
   default 0-1 seismic,abalone,satimage2,satellite,annthyroid,mammography,pendigits
 }
 second() {
+  run --methods $CLASSICAL --datasets $MIDDLE,mnist --seeds 0-2
+  run --methods $CLASSICAL,mask-knn --datasets $LARGE --seeds 0 --time-limit 900
+  run --methods $DEEP --datasets $SMALL,vowels,letter,abalone --seeds 0-9 --time-limit 900
+  run --methods $DEEP --datasets $MIDDLE,arrhythmia --seeds 0-2 --time-limit 900
   middle 2-4 vowels,abalone,cardio,seismic,annthyroid
   mammography 1-4; landsat 1-4; thyroid 1; pendigits 1; wbc 2-4
   low_rank 1 arrhythmia,musk; low_rank 1 optdigits --set batch_size=512 --set n_steps=300
   for share in 0 0.01 0.02 0.03 0.04 0.05 0.06 0.07 0.08 0.09 0.1; do
     run --methods $NPT --datasets "separable@$share" --seeds 0-4 --set attention_dropout=0
+    run --methods goad,neutral-ad,icl --datasets "separable@$share" --seeds 0-4
   done
   default 2-4 wine,lympho,glass,vertebral,wbc,ecoli,ionosphere,breastw,pima,vowels,cardio,thyroid
   asis 5-19; letter 1-4
