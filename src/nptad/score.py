@@ -2,7 +2,7 @@
 
 The context is run once; afterwards a row attends to the cached keys and values and to itself, and to nothing else.
 Its score is a property of the row and the model: the same bits whatever else is in the batch, if the embedding is a
-multiple of 8 (matrix kernels treat odd widths differently), else the same to rounding.
+multiple of 8 (matrix kernels treat odd widths differently), else, and with 3 or 5 columns, the same to rounding.
 
 Cost of scoring a row: masks x (layers x H^2 + context x H) for the full row attention, H = features x embedding.
 """
