@@ -90,21 +90,6 @@ def fitted_mixed(mixed):
 
 
 @parametrize_with_checks([tiny(n_members=1), tiny(n_members=2)])
-def test_scores_do_not_depend_on_the_number_of_cores():
-    """Members are shared out among cores; what each of them computes is the same."""
-    rows = np.random.default_rng(0).normal(size=(90, 4))
-    detector = NPTAD(3, n_steps=5, random_state=0).fit(rows[:60])
-    before = torch.get_num_threads()
-    try:
-        torch.set_num_threads(1)
-        alone = detector.score_samples(rows)
-        torch.set_num_threads(2)
-        np.testing.assert_array_equal(detector.score_samples(rows), alone)
-        assert torch.get_num_threads() == 2
-    finally:
-        torch.set_num_threads(before)
-
-
 def test_scikit_learn_estimator_checks(estimator, check):
     check(estimator)
 
@@ -702,3 +687,18 @@ def test_embedding_dim_reaches_the_rule_for_wide_tables():
 def test_a_model_that_diverged_in_its_last_step_is_an_error(table):
     with pytest.raises(TrainingError, match="smaller learning_rate"):
         tiny(n_steps=1, learning_rate=1e30).fit(table)
+
+
+def test_scores_do_not_depend_on_the_number_of_cores():
+    """Members are shared out among cores; what each of them computes is the same."""
+    rows = np.random.default_rng(0).normal(size=(90, 4))
+    detector = NPTAD(3, n_steps=5, random_state=0).fit(rows[:60])
+    before = torch.get_num_threads()
+    try:
+        torch.set_num_threads(1)
+        alone = detector.score_samples(rows)
+        torch.set_num_threads(2)
+        np.testing.assert_array_equal(detector.score_samples(rows), alone)
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)

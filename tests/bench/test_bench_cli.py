@@ -54,7 +54,7 @@ def test_options_reach_the_runs(monkeypatch, tmp_path):
     records = read_records(tmp_path / "there" / "runs")
     assert [record["seed"] for record in records] == [1, 3]
     assert {(r["config"]["n_steps"], r["threads"], r["data"], r["preset"]) for r in records} == {
-        (7, 3, str(tmp_path / "sets"), "default")
+        (7, 3, "sets", "default")
     }
 
 
