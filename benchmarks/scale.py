@@ -367,13 +367,13 @@ def estimate(measured: list[Measured], pace: float) -> str:
     share = next((one.rows / one.seconds / (_JOBS * pace) for one in measured if one.engine == "Ray Data"), None)
     if share is None:
         return ""
-    cluster = _BILLION / (_CLUSTER_CORES * pace * share) / 3600
-    gpus = _BILLION / (8 * _CORES_OF_A_GPU * pace) / 3600
+    cluster = _BILLION / (_CLUSTER_CORES * pace * share) / 60
+    gpus = _BILLION / (8 * _CORES_OF_A_GPU * pace) / 60
     return (
         f"On paper: a billion such rows on 10 machines of 16 cores, at {pace:,.0f} rows per second and core and the "
-        f"{share:.0%} of the ideal that Ray Data reached here, take {cluster:.1f} hours; on one core "
+        f"{share:.0%} of the ideal that Ray Data reached here, take {cluster:.0f} minutes; on one core "
         f"{_BILLION / pace / 3600:,.0f} hours. On 8 GPUs, each taken for {_CORES_OF_A_GPU} such cores (an assumption, "
-        f"see docs/scaling.md; not measured): {gpus:.1f} hours."
+        f"see docs/scaling.md; not measured): {gpus:.1f} minutes."
     )
 
 
