@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 import torch
 
+from nptad.attention import attention, attention_between_cells
 from nptad.loss import CellLayout
-from nptad.model import attention, attention_between_cells
 from reference import ReferenceNPT
 from tables import LAYOUTS, NUMERIC, random_model, random_rows
 
@@ -134,7 +134,7 @@ def test_attention_between_few_cells_agrees_with_plain_attention(monkeypatch, dr
     grad = torch.randn(2, 4, 3, n_wanted, 7, generator=random)
     fast = attention_between_cells(q, k, v, (lambda weights: weights * keep) if dropped else None)
     fast_grads = torch.autograd.grad(fast, (q, k, v), grad)
-    monkeypatch.setattr("nptad.model._FEW_CELLS", 0)
+    monkeypatch.setattr("nptad.attention._FEW_CELLS", 0)
     rows_first = keep.permute(0, 4, 1, 2, 3)
     plain = attention_between_cells(q, k, v, (lambda weights: weights * rows_first) if dropped else None)
     torch.testing.assert_close(fast, plain, rtol=1e-4, atol=1e-5)

@@ -25,8 +25,9 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from nptad import InputError
+from nptad.formats import SUFFIXES
 from nptad.rawtable import read_columns
-from nptad.tablefile import SUFFIXES, read_table, write_table
+from nptad.tablefile import read_table, write_table
 
 FORMATS = ("csv", "tsv", "jsonl", "parquet", "arrow")
 SMALL = pa.table({"name": ["Ann", None, "Bob, jr"], "weight": [61.5, 70.25, None], "age": [30, 31, 32]})

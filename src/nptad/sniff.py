@@ -357,7 +357,9 @@ class StreamedColumn:
             return pa.chunked_array([pa.nulls(len(block))])
         for pattern, reading in _readings(decimal_comma).items():
             if kinds := self._fitting.get(pattern):
-                return reading.prepare(_bare(block)).cast(kinds[0])  # type: ignore[union-attr]
+                prepared = reading.prepare(_bare(block))
+                assert prepared is not None, "only readings that fitted when the block was looked at are left"
+                return prepared.cast(kinds[0])
         return block
 
 

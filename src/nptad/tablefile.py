@@ -22,24 +22,13 @@ import pyarrow.parquet
 
 from nptad.errors import InputError
 from nptad.files import replacing
+from nptad.formats import SUFFIXES
 from nptad.sniff import to_utf8
 from nptad.textformats import one_line, read_delimited, read_json_lines, write_delimited, write_json_lines
 
 Place = str | PathLike[str] | BinaryIO
 """A path, "-" for standard input or output, or an open binary file."""
 
-SUFFIXES = {
-    ".csv": "csv",
-    ".txt": "csv",
-    ".tsv": "tsv",
-    ".jsonl": "jsonl",
-    ".ndjson": "jsonl",
-    ".parquet": "parquet",
-    ".arrow": "arrow",
-    ".feather": "arrow",
-    ".ipc": "arrow",
-}
-"""Format by suffix; that of a text format may be followed by .gz."""
 
 _TEXT_FORMATS = ("csv", "tsv", "jsonl")
 _PACKED_SUFFIX = ".gz"

@@ -14,6 +14,7 @@ from bench_helpers import a_record, small_study, write_store
 from nptad.bench.datasets import DATASETS
 from nptad.bench.figures import draw_all
 from nptad.bench.grid import Figure, Grid
+from nptad.bench.methods import METHODS
 from nptad.bench.page import END, START, write_page
 from nptad.bench.rules import RULES
 from nptad.bench.stats import gather
@@ -345,6 +346,12 @@ def test_our_readme_has_the_summary_of_the_committed_runs():
     root = Path(__file__).parents[2]
     summary = summary_table(gather(read_records(root / "results/runs")))
     assert f"{summary.caption}\n\n{summary.markdown()}" in (root / "README.md").read_text(encoding="utf-8")
+
+
+def test_the_page_says_what_has_to_be_known_about_a_method_if_it_has_results(tmp_path):
+    note = f"* OCSVM: {METHODS['ocsvm'].note}\n"
+    assert note not in page_of(tmp_path / "without", small_study())
+    assert note in page_of(tmp_path / "with", [*small_study(), a_record("wine", "ocsvm")])
 
 
 def test_the_page_of_an_empty_store_says_that_nothing_was_run(tmp_path):

@@ -17,23 +17,13 @@ import numpy as np
 import pytest
 from web_client import open_browser
 
+from chromium import ARGUMENTS, CHROMIUM
 from nptad.tablefile import read_table
 from nptad.web.security import hosts_for
 
-CHROMIUM = "/usr/bin/chromium"
-pytestmark = pytest.mark.skipif(not Path(CHROMIUM).exists(), reason=f"there is no browser at {CHROMIUM}")
+pytestmark = pytest.mark.skipif(not CHROMIUM.exists(), reason=f"there is no browser at {CHROMIUM}")
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 
-ARGUMENTS = [
-    "--no-sandbox",
-    "--headless=new",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
 PATIENCE = 120_000
 SERVE = "import sys; from pathlib import Path; from nptad.web.web_cli import serve\n"
 SERVE += "serve(port=int(sys.argv[1]), directory=Path(sys.argv[2]), browser=False)"
@@ -73,7 +63,7 @@ def server(tmp_path_factory):
 @pytest.fixture(scope="module")
 def chromium():
     with playwright.sync_playwright() as started:
-        browser = started.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
+        browser = started.chromium.launch(executable_path=str(CHROMIUM), args=ARGUMENTS)
         yield browser
         browser.close()
 

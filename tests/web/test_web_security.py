@@ -14,9 +14,8 @@ from fastapi.routing import APIRoute
 from starlette.datastructures import Headers
 from web_client import open_browser, serving
 
-from nptad.tablefile import SUFFIXES
 from nptad.web import app as web_app
-from nptad.web.app import FORMATS, Config, create_app
+from nptad.web.app import Config, create_app
 from nptad.web.jobs import Store
 from nptad.web.security import HEADERS, PAGE_POLICY, Sessions, hosts_for
 
@@ -258,10 +257,6 @@ def test_other_formats_are_refused(browser, name, files_left):
     assert answer.status_code == 415
     assert "has no suffix that this server takes" in answer.text
     assert not files_left()
-
-
-def test_the_formats_are_those_of_the_library():
-    assert FORMATS == SUFFIXES
 
 
 @pytest.mark.parametrize("name", ["table.csv", "TABLE.CSV", "a.b.tsv.gz", "table.ndjson", "table.feather"])

@@ -56,6 +56,8 @@ class MethodSpec:
     """Whether the configuration depends on the preset."""
     fixed: tuple[str, ...] = ()
     """Settings that make the method what it is, not to be changed."""
+    note: str = ""
+    """What a reader of its results has to know."""
 
 
 def _configure_npt(row_attention: str | None, preset: Preset, shape: Shape) -> Config:
@@ -115,10 +117,11 @@ def _import(source: str) -> Callable[..., Any]:
 
 
 def array_method(
-    name: str, label: str, source: str, version: int = 1, *, standardise: bool = False, **parameters: Any
+    name: str, label: str, source: str, *, standardise: bool = False, note: str = "", **parameters: Any
 ) -> MethodSpec:
     """A method behind ``module:Class`` that takes arrays and has the same parameters for all data sets."""
-    return MethodSpec(name, label, version, lambda preset, shape: parameters, partial(_run_arrays, source, standardise))
+    run = partial(_run_arrays, source, standardise)
+    return MethodSpec(name, label, 1, lambda preset, shape: parameters, run, note=note)
 
 
 def _npt_method(name: str, label: str, row_attention: str | None) -> MethodSpec:
@@ -127,6 +130,9 @@ def _npt_method(name: str, label: str, row_attention: str | None) -> MethodSpec:
 
 
 _BASELINES = "nptad.baselines."
+_PIDFOREST_NOTE = "trees start from the box of their sample, chosen with test figures in view (mean F1 49 against 45)."
+_OCSVM_NOTE = "nu = 0.1 instead of scikit-learn's 0.5, chosen with test figures in view."
+_DEEP_NOTE = "settings partly from memory, some chosen after weak test scores; see its docstring."
 
 METHODS: dict[str, MethodSpec] = {
     spec.name: spec
@@ -142,17 +148,17 @@ METHODS: dict[str, MethodSpec] = {
         array_method("knn", "KNN", _BASELINES + "knn:KNN", k=5, scaling="standard"),
         array_method("copod", "COPOD", _BASELINES + "copod:COPOD"),
         array_method("rrcf", "RRCF", _BASELINES + "rrcf:RRCF"),
-        array_method("pidforest", "PIDForest", _BASELINES + "pidforest:PIDForest"),
+        array_method("pidforest", "PIDForest", _BASELINES + "pidforest:PIDForest", note=_PIDFOREST_NOTE),
         array_method("1nn", "1-NN, min-max", _BASELINES + "knn:KNN", k=1, scaling="minmax"),
         array_method("lof", "LOF", _BASELINES + "lof:LOF"),
-        array_method("ocsvm", "OCSVM", _BASELINES + "ocsvm:OCSVM"),
+        array_method("ocsvm", "OCSVM", _BASELINES + "ocsvm:OCSVM", note=_OCSVM_NOTE),
         array_method("gmm", "GMM ensemble", _BASELINES + "gmm:GMMEnsemble"),
-        array_method("drocc", "DROCC", _BASELINES + "drocc:DROCC"),
-        array_method("goad", "GOAD", _BASELINES + "goad:GOAD"),
-        array_method("neutral-ad", "NeuTraL-AD", _BASELINES + "neutral_ad:NeuTraLAD"),
-        array_method("icl", "ICL", _BASELINES + "icl:ICL"),
-        array_method("mcm", "MCM", _BASELINES + "mcm:MCM"),
-        array_method("drl", "DRL", _BASELINES + "drl:DRL"),
+        array_method("drocc", "DROCC", _BASELINES + "drocc:DROCC", note=_DEEP_NOTE),
+        array_method("goad", "GOAD", _BASELINES + "goad:GOAD", note=_DEEP_NOTE),
+        array_method("neutral-ad", "NeuTraL-AD", _BASELINES + "neutral_ad:NeuTraLAD", note=_DEEP_NOTE),
+        array_method("icl", "ICL", _BASELINES + "icl:ICL", note=_DEEP_NOTE),
+        array_method("mcm", "MCM", _BASELINES + "mcm:MCM", note=_DEEP_NOTE),
+        array_method("drl", "DRL", _BASELINES + "drl:DRL", note=_DEEP_NOTE),
     )
 }
 """The methods by name, in the order of the tables."""

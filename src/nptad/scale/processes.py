@@ -60,19 +60,18 @@ class LocalWorker:
             env={**os.environ, "OMP_NUM_THREADS": threads, "MKL_NUM_THREADS": threads},
             start_new_session=True,  # else Ctrl-C would reach the workers first
         )
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._stdin, self._stdout = self._process.stdin, self._process.stdout
         with suppress(BrokenPipeError):  # of one that is gone already the first table will tell
             send(self._stdin, asdict(options))
-
-    @property
-    def _stdin(self) -> Any:
-        return self._process.stdin
 
     def score(self, table: pa.Table, report: Report) -> tuple[pa.Table, list[str]]:
         """See :class:`Worker`."""
         try:
             send(self._stdin, {}, table)
             while True:
-                message, result = receive(self._process.stdout)  # type: ignore[arg-type]
+                message, result = receive(self._stdout)
                 if "error" in message:
                     raise InputError(message["error"])
                 if result is not None:
@@ -95,6 +94,6 @@ class LocalWorker:
         """See :class:`Worker`."""
         self._process.kill()
         self._process.wait()
-        for stream in (self._process.stdin, self._process.stdout):
+        for stream in (self._stdin, self._stdout):
             with suppress(BrokenPipeError, ValueError):
-                stream.close()  # type: ignore[union-attr]
+                stream.close()

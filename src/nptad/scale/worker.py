@@ -14,7 +14,7 @@ import sys
 import threading
 import time
 import warnings
-from typing import Any, BinaryIO
+from typing import IO, Any
 
 import pyarrow as pa
 import pyarrow.ipc
@@ -27,7 +27,7 @@ _LENGTH = 8
 _PROGRESS_SECONDS = 0.2
 
 
-def send(stream: BinaryIO, message: dict[str, Any], table: pa.Table | None = None) -> None:
+def send(stream: IO[bytes], message: dict[str, Any], table: pa.Table | None = None) -> None:
     """Write a message."""
     payload = pa.BufferOutputStream()
     if table is not None:
@@ -39,20 +39,20 @@ def send(stream: BinaryIO, message: dict[str, Any], table: pa.Table | None = Non
     stream.flush()
 
 
-def receive(stream: BinaryIO) -> tuple[dict[str, Any], pa.Table | None]:
+def receive(stream: IO[bytes]) -> tuple[dict[str, Any], pa.Table | None]:
     """Read a message; EOFError if the other side is gone."""
     message, payload = (_read(stream, int.from_bytes(_read(stream, _LENGTH), "big")) for _ in range(2))
     return json.loads(message), pyarrow.ipc.open_stream(payload).read_all() if payload else None
 
 
-def _read(stream: BinaryIO, n_bytes: int) -> bytes:
+def _read(stream: IO[bytes], n_bytes: int) -> bytes:
     data = stream.read(n_bytes)
     if len(data) < n_bytes:
         raise EOFError
     return data
 
 
-def _listen(stream: BinaryIO, messages: queue.Queue) -> None:
+def _listen(stream: IO[bytes], messages: queue.Queue) -> None:
     try:
         while True:
             messages.put(receive(stream))

@@ -21,6 +21,7 @@ from starlette.datastructures import FormData, UploadFile
 from starlette.exceptions import HTTPException
 
 from nptad.errors import InputError
+from nptad.formats import SUFFIXES
 from nptad.web import jobs
 from nptad.web.choices import Choices, form_values, parse_choices
 from nptad.web.jobs import Job, Store
@@ -28,19 +29,6 @@ from nptad.web.pages import download_name, render, shown_name, status_of
 from nptad.web.process import Target, do_task
 from nptad.web.runner import Runner
 from nptad.web.security import FORM_BYTES, LOOPBACK_HOSTS, Guard, Sessions
-
-FORMATS = {
-    ".csv": "csv",
-    ".txt": "csv",
-    ".tsv": "tsv",
-    ".jsonl": "jsonl",
-    ".ndjson": "jsonl",
-    ".parquet": "parquet",
-    ".arrow": "arrow",
-    ".feather": "arrow",
-    ".ipc": "arrow",
-}
-"""Formats by suffix, as in :mod:`nptad.tablefile`, which the server does not import: it would bring torch."""
 
 DOWNLOADS = {
     jobs.SCORES_CSV: "text/csv; charset=utf-8",
@@ -165,7 +153,7 @@ def _page(request: Request, template: str, status: int = 200, **context: Any) ->
 def _start_page(request: Request, status: int = 200, error: str = "") -> HTMLResponse:
     site = _site(request)
     listed = [(job, site.status(job)) for job in site.store.newest_first()]
-    return _page(request, "start", status, jobs=listed, suffixes=[*FORMATS], error=error)
+    return _page(request, "start", status, jobs=listed, suffixes=[*SUFFIXES], error=error)
 
 
 def _columns_page(
@@ -274,10 +262,10 @@ async def use_example(request: Request, site: TheSite) -> Response:
 
 def _format_of(name: str) -> str:
     plain = name.lower().removesuffix(".gz")
-    format = FORMATS.get(PurePosixPath(plain).suffix)
+    format = SUFFIXES.get(PurePosixPath(plain).suffix)
     if format is None or (plain != name.lower() and format in ("parquet", "arrow")):
         raise HTTPException(
-            415, f"{name} has no suffix that this server takes; use {', '.join(FORMATS)} (text also with .gz)."
+            415, f"{name} has no suffix that this server takes; use {', '.join(SUFFIXES)} (text also with .gz)."
         )
     return format
 
