@@ -238,13 +238,16 @@ class TestNeuTraLAD:
             assert actual[row].item() == pytest.approx(expected, rel=1e-4)
 
     def test_views(self):
-        network, rows = neutral_ad.ViewEncoder(4, 3, [8, 2]), torch.rand(6, 4)
-        encoded = network(rows)
+        network, rows = neutral_ad.ViewEncoder(4, 3, 7, [8, 2]), torch.rand(6, 4)
+        for _ in range(200):  # until the running statistics are those of these rows
+            network(rows)
+        encoded = network.eval()(rows)
         torch.testing.assert_close(encoded[:, 0], network.encoder(rows))
         for k in range(3):
-            hidden = torch.relu(torch.relu(rows @ network.first[k]) @ network.second[k])
-            mask = torch.sigmoid(hidden @ network.third[k])
-            torch.testing.assert_close(encoded[:, 1 + k], network.encoder(mask * rows))
+            hidden = rows @ network.first[:, 7 * k : 7 * k + 7]
+            normalised = (hidden - hidden.mean(0)) / (hidden.var(0) + 1e-5).sqrt()
+            view = rows + normalised.relu() @ network.second[k].T
+            torch.testing.assert_close(encoded[:, 1 + k], network.encoder(view), rtol=1e-3, atol=1e-4)
 
 
 class TestICL:
