@@ -142,6 +142,20 @@ def test_attention_between_few_cells_agrees_with_plain_attention(monkeypatch, dr
         torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize("n_cells", [5, 40])
+def test_attention_between_cells_in_parts_agrees_with_plain_attention(monkeypatch, n_cells):
+    """Scoring takes some of the querying cells at a time; how many does not matter."""
+    random = torch.Generator().manual_seed(0)
+    q, k, v = (torch.randn(2, 4, 3, n_cells, 7, generator=random) for _ in range(3))
+    plain = attention(*(t.permute(0, 4, 1, 3, 2) for t in (q, k, v)), lambda weights: weights).permute(0, 2, 4, 3, 1)
+    with torch.inference_mode():
+        at_once = attention_between_cells(q, k, v, None)
+        monkeypatch.setattr("nptad.attention._PAIRS_AT_A_TIME", 3 * k[:, :, 0].numel())
+        in_parts = attention_between_cells(q, k, v, None)
+    torch.testing.assert_close(at_once, plain, rtol=1e-4, atol=1e-5)
+    assert torch.equal(in_parts, at_once)
+
+
 def test_dropout_only_while_training():
     model = random_model(NUMERIC, [4], attention_dropout=0.1)
     x = random_rows(NUMERIC, 8, seed=0)[None]
