@@ -354,7 +354,7 @@ def test_a_poisoned_training_row_does_not_vouch_for_itself(fitted, table):
     fit = functools.partial(
         fit_ensemble,
         layout=fitted.schema_.layout,
-        settings=fitted.settings_,
+        settings=dataclasses.replace(fitted.settings_, scale_masks=False),  # the scale comes from all training rows
         seeds=[1, 2, 3, 4, 5],
         device=torch.device("cpu"),
     )
@@ -669,6 +669,19 @@ def test_scaled_scores_of_training_rows_are_honest(table):
     scores = detector.score_samples(poisoned)
     assert scores.argmin() == 7
     assert scores[7] < 10 * np.median(scores)
+
+
+def test_an_absurd_row_does_not_hide_the_odd_ones_of_its_column(fitted, table):
+    """The usual loss under a mask is no more than one ordinary outlier would make it."""
+    encoded = encode(fitted.schema_, table)
+    absurd, outlier = encoded.copy(), encoded.copy()
+    absurd[7, 1], outlier[7, 1] = 1e3, 6
+    settings = dataclasses.replace(default_settings(*encoded.shape), embedding_dim=8, n_steps=5)
+    scale_of_absurd, scale_of_outlier = (
+        fit_ensemble(x, fitted.schema_.layout, settings, [1, 2, 3, 4, 5], device=torch.device("cpu"))[0].mask_scale
+        for x in (absurd, outlier)
+    )
+    assert (scale_of_absurd < 3 * scale_of_outlier).all()
 
 
 def test_training_rows_are_recognised_after_a_float32_file(fitted, table):

@@ -30,6 +30,9 @@ from nptad.train import History, Precision, train
 _SCALE_ROWS = 1000
 """Training rows of each member that set the mask scale."""
 
+_LARGEST_USUAL_LOSS = 25.0
+"""Of a cell, in the mean that says what is usual: five standard deviations off."""
+
 
 def left_out_rows(n_rows: int, n_members: int, seed: int) -> np.ndarray:
     """Which training rows each member leaves out, (K, n); equally many each, every row at least once.
@@ -228,7 +231,8 @@ def _assemble(model: NPT, masks: Tensor, x: np.ndarray, left_out: np.ndarray, fo
 def _mask_scale(ensemble: Ensemble, x: np.ndarray, random: np.random.Generator) -> np.ndarray:
     """Mean loss under each mask over training rows, each judged by a member that left it out.
 
-    Pooled over the members: in the mean over a single small fold a row would shrink its own score.
+    Pooled over the members and bounded: in the mean over a small fold, or with a huge loss, a row would shrink its own
+    score, and hide others that are odd in the same column.
     """
     losses, counted = [], []
     masks = ensemble.masks.to(ensemble.device)
@@ -239,7 +243,8 @@ def _mask_scale(ensemble: Ensemble, x: np.ndarray, random: np.random.Generator) 
         device_rows = torch.from_numpy(x[rows]).to(ensemble.device)
         losses.append(mask_losses(member, device_rows, masks, own))
         counted.append(counted_masks(device_rows, masks))
-    return mean_losses(torch.cat(losses), torch.cat(counted)).cpu().numpy()
+    bounded = torch.cat(losses).minimum(_LARGEST_USUAL_LOSS * masks.sum(1))
+    return mean_losses(bounded, torch.cat(counted)).cpu().numpy()
 
 
 def row_keys(x: np.ndarray) -> np.ndarray:

@@ -40,5 +40,8 @@ largest, or mean logarithm), or replace it by how rare such a loss is among trai
 
 
 def rule_of(aggregation: str, scale_masks: bool) -> str:
-    """The rule that the library applies under these settings."""
+    """The rule that the library applies under these settings.
+
+    The library also bounds what one training row adds to a mask's mean, which matters for absurd rows only.
+    """
     return f"scaled_{aggregation}" if scale_masks else aggregation
