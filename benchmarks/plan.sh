@@ -35,7 +35,7 @@ large() {
   run --methods "$2" --datasets "$3" --seeds "$1" --set attention_dropout=0 --set context_size=2048 --set n_steps=300 \
     --set batch_size=1024 "${@:4}"
 }
-default() { run --methods $NPT --preset default --datasets "$2" --seeds "$1"; }
+default() { run --methods npt-ad --preset default --datasets "$2" --seeds "$1"; }
 
 first() {
   run --methods mask-knn --datasets $SMALL,seismic --seeds 0-19
@@ -50,7 +50,8 @@ first() {
   low_rank 0 arrhythmia,musk; low_rank 0 optdigits --set batch_size=512 --set n_steps=300
   large 0 $NPT mulcross; large 0 $NPT forestcover --set 'mask_sizes=[1]'
   large 0 $NPT shuttle --set 'mask_sizes=[1]' --set embedding_dim=16
-  large 0 npt-ad campaign --set row_attention=low_rank; large 0 npt-ad fraud --set row_attention=low_rank --set embedding_dim=16
+  large 0 npt-ad campaign --set row_attention=low_rank --set max_masks=20
+  large 0 npt-ad fraud --set row_attention=low_rank --set embedding_dim=16 --set max_masks=8
   default 0-1 seismic,abalone,satimage2,satellite,annthyroid,mammography,pendigits
 }
 second() {
