@@ -19,7 +19,7 @@ _FEW_CELLS = 32
 """Up to this many cells in a row, attention between them has a kernel of its own in training too."""
 
 _PAIRS_AT_A_TIME = 2**18
-"""Attention weights between cells that scoring holds at a time: they stay in the processor's cache."""
+"""Attention weights between cells that scoring on a CPU holds at a time: they stay in its cache."""
 
 
 def attention(q: Tensor, k: Tensor, v: Tensor, drop: Dropout | None) -> Tensor:
@@ -86,7 +86,7 @@ def _forbidden_entries(own: Tensor | None, context_k: Tensor) -> Tensor | None:
 
 def attention_between_cells(q: Tensor, k: Tensor, v: Tensor, drop: Dropout | None) -> Tensor:
     """Attention of T cells of each row to its D cells, (K, heads, width, T or D, N) -> (K, heads, width, T, N)."""
-    if drop is None and not torch.is_grad_enabled():
+    if drop is None and not torch.is_grad_enabled() and q.device.type == "cpu":
         q, k, v = _at_least_single(q, k, v)
         at_a_time = max(1, _PAIRS_AT_A_TIME // k[:, :, 0].numel())
         return torch.cat([_CellAttention.apply(part, k, v, None) for part in q.split(at_a_time, dim=3)], dim=3)
