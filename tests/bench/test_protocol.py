@@ -130,9 +130,16 @@ def test_one_hot_knows_the_categories_of_training_only():
     train = np.array([[0.5, 3.0, 1.0], [0.7, 5.0, 1.0]])
     test = np.array([[9.0, 5.0, 1.0], [8.0, 4.0, 2.0]])
     made, new, feature = one_hot(Split(train, test, np.array([False, True]), categorical=(1, 2)))
-    assert made.tolist() == [[0.5, 1, 0, 1], [0.7, 0, 1, 1]]
-    assert new.tolist() == [[9, 0, 1, 1], [8, 0, 0, 0]]  # unseen categories: no column is set
-    assert feature.tolist() == [0, 1, 1, 2]
+    assert made.tolist() == [[0.5, 1, 0, 0, 1, 0], [0.7, 0, 1, 0, 1, 0]]
+    assert new.tolist() == [[9.0, 0, 1, 0, 1, 0], [8.0, 0, 0, 1, 0, 1]]
+    assert feature.tolist() == [0, 1, 1, 1, 2, 2]
+
+
+def test_a_new_category_is_no_nearer_to_training_rows_than_another_of_theirs():
+    levels = np.array([[0.0], [1.0], [2.0]])
+    train, test, _ = one_hot(Split(levels, np.array([[3.0]]), np.array([True]), categorical=(0,)))
+    apart = np.linalg.norm(train[0] - train[1])
+    assert np.linalg.norm(train - test, axis=1) == pytest.approx(apart)
 
 
 def test_one_hot_leaves_a_table_of_numbers_alone():

@@ -324,7 +324,7 @@ def test_methods_get_one_hot_columns_their_groups_and_their_seed(monkeypatch, tm
             def __init__(self, random_state=None): self.seed = random_state
             def fit(self, x, groups): self.seen = x, groups
             def score(self, x):
-                assert self.seed == 7 and self.seen[1].tolist() == [0, 1, 1] and x.shape[1] == 3
+                assert self.seed == 7 and self.seen[1].tolist() == [0, 1, 1, 1] and x.shape[1] == 4
                 return x[:, 0]
         """,
     )

@@ -153,12 +153,15 @@ def metrics(truth: np.ndarray, scores: np.ndarray) -> dict[str, float]:
 def one_hot(split: Split) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Training and test rows with a column for each category that training has seen, and each column's feature.
 
+    A further column of each such feature is 1 where the category is new. Without it a new category would be all zeros,
+    nearer to the training rows than any of theirs is to another.
+
     Examples
     --------
     >>> rows = np.array([[0.5, 1.0], [0.7, 2.0]])
-    >>> train, test, feature = one_hot(Split(rows, rows[:1], np.array([False]), categorical=(1,)))
-    >>> train.tolist(), feature.tolist()
-    ([[0.5, 1.0, 0.0], [0.7, 0.0, 1.0]], [0, 1, 1])
+    >>> train, test, feature = one_hot(Split(rows, np.array([[0.5, 3.0]]), np.array([False]), categorical=(1,)))
+    >>> train.tolist(), test.tolist(), feature.tolist()
+    ([[0.5, 1.0, 0.0, 0.0], [0.7, 0.0, 1.0, 0.0]], [[0.5, 0.0, 0.0, 1.0]], [0, 1, 1, 1])
     """
     train: list[np.ndarray] = []
     test: list[np.ndarray] = []
@@ -167,9 +170,14 @@ def one_hot(split: Split) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         levels = np.unique(split.train[:, j]) if j in split.categorical else None
         for rows, columns in ((split.train, train), (split.test, test)):
             column = rows[:, j : j + 1]
-            columns.append(column if levels is None else (column == levels).astype(float))
-        feature += [j] * (1 if levels is None else len(levels))
+            columns.append(column if levels is None else _indicators(column, levels))
+        feature += [j] * train[-1].shape[1]
     return np.hstack(train), np.hstack(test), np.array(feature)
+
+
+def _indicators(column: np.ndarray, levels: np.ndarray) -> np.ndarray:
+    known = column == levels
+    return np.hstack([known, ~known.any(axis=1, keepdims=True)]).astype(float)
 
 
 @dataclass
