@@ -112,6 +112,19 @@ def test_bits_do_not_depend_on_the_batch_for_wider_rows(row_attention):
         np.testing.assert_array_equal(score_rows(member, rows[[i]], masks), scores[[i]])
 
 
+@pytest.mark.parametrize("embedding_dim", [4, 8, 12, 16])
+@pytest.mark.parametrize("n_features", [1, 2, 3, 5, 6, 7, 9, 11])
+@pytest.mark.parametrize("row_attention", ["full", "low_rank"])
+def test_bits_do_not_depend_on_the_batch_for_odd_widths(row_attention, n_features, embedding_dim):
+    layout = type(MIXED)(n_numeric=n_features, cardinalities=())
+    model = random_model(layout, [1], embedding_dim=embedding_dim, n_heads=4, row_attention=row_attention)
+    masks = bank(layout, (1, 2) if n_features > 1 else (1,))
+    member = member_of(model, 0, random_rows(layout, 37, seed=1), len(masks))
+    rows = random_rows(layout, 20, seed=2)
+    alone = [score_rows(member, rows[[i]], masks)[0] for i in range(len(rows))]
+    np.testing.assert_array_equal(score_rows(member, rows, masks), alone)
+
+
 def test_thread_count_changes_scores_by_rounding_at_most():
     model = random_model(MIXED, [7])
     masks = bank(MIXED, (1, 2))

@@ -1,8 +1,7 @@
 """The anomaly score: mean (or largest) reconstruction loss over the mask bank, against a cached context.
 
 The context is run once; afterwards a row attends to the cached keys and values and to itself, and to nothing else.
-Its score is a property of the row and the model: the same bits whatever else is in the batch, if the embedding is a
-multiple of 8 (matrix kernels treat odd widths differently), else, and with 3 or 5 columns, the same to rounding.
+Its score is a property of the row and the model: the same bits whatever else is in the batch.
 
 Cost of scoring a row: masks x (layers x H^2 + context x H) for the full row attention, H = features x embedding.
 """

@@ -124,8 +124,9 @@ def default_settings(n_rows: int, n_features: int, embedding_dim: int | None = N
     it: embedding 8 for tables of fewer than 100 rows or more than 12 columns (several times faster, no less accurate),
     no dropout on attention weights (no measurable difference, several times faster), at most 512 rows per step, half as
     many steps where that is the whole table (more overfit: on training rows left out, the loss rises again),
-    low-rank row attention where the full one would be too heavy, masks of up to four cells as long as the bank has no
-    more than 100 masks, and losses divided by what is usual under their mask, so that a column which nothing predicts
+    low-rank row attention where the full one would be too heavy, masks of as many cells as a training step hides on
+    average (more would leave the model less than it has learnt to go by) as long as the bank has no more than 100 of
+    them, and losses divided by what is usual under their mask, so that a column which nothing predicts
     does not drown the others (the paper's authors standardise masks on four data sets, with test rows;
     results/README.md compares the rules).
 
@@ -137,9 +138,8 @@ def default_settings(n_rows: int, n_features: int, embedding_dim: int | None = N
     if embedding_dim is None:
         embedding_dim = 8 if n_rows < 100 or n_features > 12 else 16
     batch_size = 512 if n_features <= 64 else 256
-    largest = max(
-        (r for r in range(1, 5) if r < n_features and bank_size(n_features, range(1, r + 1)) <= 100), default=1
-    )
+    usually_hidden = max(1, round(Settings.mask_rate * n_features))
+    largest = max(r for r in range(1, usually_hidden + 1) if r == 1 or bank_size(n_features, range(1, r + 1)) <= 100)
     return Settings(
         embedding_dim=embedding_dim,
         row_attention="full" if n_features * embedding_dim <= WIDE_ROW else "low_rank",
