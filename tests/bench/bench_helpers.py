@@ -70,6 +70,11 @@ def a_record(dataset: str, method: str, preset: str = "", seed: int = 0, outcome
     return task.record(seed, "done", **{**values, "rules": rules, "seconds": seconds, "cpu_seconds": seconds, **more})
 
 
+def an_own_record(dataset: str, method: str = "mine:Class", seed: int = 0, **more) -> Record:
+    """A record of a method that is not listed, and whose module is not there."""
+    return {**a_record(dataset, "iforest", seed=seed, **more), "method": method}
+
+
 def write_store(results: Path, records: list[Record]) -> None:
     for record in records:
         append_record(results / "runs", record)

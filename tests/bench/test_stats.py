@@ -3,15 +3,26 @@
 from __future__ import annotations
 
 import warnings
+from itertools import combinations, permutations
 
 import numpy as np
 import pytest
-from bench_helpers import a_record
+from bench_helpers import a_record, an_own_record
 from scipy import stats as scipy_stats
 
 from nptad.bench.methods import METHODS
 from nptad.bench.presets import paper_table
-from nptad.bench.stats import Column, best_group, columns_of, common_datasets, dependencies, gather, mean_ranks
+from nptad.bench.stats import (
+    Column,
+    best_group,
+    columns_of,
+    common_datasets,
+    dependencies,
+    gather,
+    mean_ranks,
+    out_of_order,
+    spread,
+)
 from nptad.bench.tables import published_f1
 
 NPT, TRANSFORMER, MASK_KNN = Column("npt-ad", "paper"), Column("transformer", "paper"), Column("mask-knn", "")
@@ -58,12 +69,36 @@ def test_the_t_test_allows_for_different_spreads():
         ([[60.0], [80.0, 81.0, 82.0]], [False, True]),
         ([[60.0], [59.0]], [True, False]),
         ([[60.0]], [True]),
+        ([[90.0], [80.0, 81.0, 82.0], [79.5, 80.5, 81.5], [50.0, 51.0]], [True, True, True, False]),
+        ([[81.0], [80.0, 81.0, 82.0], [80.9]], [True, True, False]),
     ],
 )
 def test_samples_without_spread_or_of_one_run_are_compared_without_complaint(samples, marks):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert best_group([np.array(sample) for sample in samples]) == marks
+
+
+def test_the_spread_is_that_of_a_sample_and_one_run_has_none():
+    assert spread(np.array([1.0, 3.0])) == pytest.approx(np.sqrt(2))
+    assert spread(np.array([1.0])) is None
+
+
+def test_who_is_out_of_order():
+    assert out_of_order([]) == out_of_order([1]) == out_of_order([1, 2, 2, 3]) == []
+    assert out_of_order([1, 5, 2, 3, 4]) == [1]
+    assert out_of_order([2, 3, 4, 1]) == [3]
+    assert len(out_of_order([3, 2, 1])) == 2
+
+
+@pytest.mark.parametrize("size", [4, 5, 6])
+def test_no_smaller_choice_would_leave_the_rest_in_order(size):
+    for order in permutations(range(size)):
+        left_out = out_of_order(order)
+        kept = [value for place, value in enumerate(order) if place not in left_out]
+        assert kept == sorted(kept)
+        longer = combinations(order, len(kept) + 1)
+        assert not any(list(others) == sorted(others) for others in longer)
 
 
 def test_a_series_has_the_finished_runs_in_the_order_of_seeds():
@@ -75,7 +110,15 @@ def test_a_series_has_the_finished_runs_in_the_order_of_seeds():
     assert series.values().tolist() == [0, 10, 20]
     assert series.values("auroc").tolist() == [50, 55, 60]
     assert series.values("auroc", "log").tolist() == [50, 55, 60]
-    assert series.seconds("fit") == 2.0
+    assert (series.training_seconds(), series.scoring_seconds()) == (2.0, 1.0)
+
+
+@pytest.mark.parametrize(("scale_masks", "training"), [(True, 6.0), (False, 2.0)])
+def test_losses_of_training_rows_are_part_of_training_where_masks_are_scaled_by_them(scale_masks, training):
+    seconds = {"fit": 2.0, "score": 1.0, "reference": 4.0}
+    record = a_record("wine", "npt-ad", "paper", settings={"scale_masks": scale_masks}, cpu_seconds=seconds)
+    series = gather([record])[NPT, "wine"]
+    assert (series.training_seconds(), series.scoring_seconds()) == (training, 1.0)
 
 
 def test_of_several_configurations_the_one_with_most_seeds_counts_then_the_newest():
@@ -89,8 +132,13 @@ def test_of_several_configurations_the_one_with_most_seeds_counts_then_the_newes
 
 def test_runs_of_another_version_or_of_methods_not_listed_do_not_count():
     record = a_record("wine", "mask-knn")
-    old, gone, own = ({**record, **change} for change in ({"version": 0}, {"method": "gone"}, {"method": "mine:Class"}))
-    assert gather([old, gone, own]) == {}
+    assert gather([{**record, "version": 0}, {**record, "method": "gone"}]) == {}
+
+
+def test_a_method_of_ones_own_comes_last_under_the_name_of_its_class_and_is_not_imported():
+    records = [a_record("wine", "mask-knn"), an_own_record("wine"), a_record("wine", "npt-ad", "paper")]
+    columns = columns_of(gather(records), ["wine"])
+    assert [column.label for column in columns] == ["NPT-AD", "Mask-KNN", "Class"]
 
 
 def test_columns_come_in_the_order_of_methods_the_papers_preset_first():

@@ -9,26 +9,30 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
-from bench_helpers import a_record, small_study, write_store
+from bench_helpers import a_record, an_own_record, small_study, write_store
 
 from nptad.bench.datasets import DATASETS
 from nptad.bench.figures import draw_all
 from nptad.bench.grid import Figure, Grid
 from nptad.bench.methods import METHODS
 from nptad.bench.page import END, START, write_page
+from nptad.bench.presets import paper_table
 from nptad.bench.rules import RULES
 from nptad.bench.stats import gather
 from nptad.bench.store import read_records
 from nptad.bench.tables import (
+    RANKED_BY_PAPER,
     ablation_table,
     against_published,
     contamination_table,
     main_table,
     published_f1,
+    rank_table,
     rules_table,
     runtime_table,
     summary_table,
 )
+from nptad.errors import InputError
 
 # Grids
 
@@ -72,6 +76,19 @@ def test_the_summary_is_over_the_common_data_sets_and_has_the_best_first():
         ("KNN", "50.0", "1.5"),
     ]
     assert summary_table({}).rows == []
+
+
+def test_the_summary_says_how_many_splits_each_method_has_had():
+    seeds = {("wine", "knn"): 3, ("glass", "knn"): 5, ("wine", "lof"): 2, ("glass", "lof"): 2, ("pima", "lof"): 9}
+    runs = [a_record(*name, seed=seed) for name, count in seeds.items() for seed in range(count)]
+    rows = by_name(summary_table(gather(runs)))
+    assert {name: row["splits"] for name, row in rows.items()} == {"KNN": "3-5", "LOF": "2"}
+
+
+def test_the_summary_counts_training_and_scoring():
+    seconds = {"fit": 2.0, "score": 1.0, "reference": 4.0}
+    runs = [a_record("glass", "npt-ad", "paper", cpu_seconds=seconds, settings={"scale_masks": True})]
+    assert by_name(summary_table(gather(runs)))["NPT-AD"]["seconds"] == "7"
 
 
 def test_markdown():
@@ -126,15 +143,15 @@ def test_main_table(results):
     assert list(rows) == ["wine", "glass", "breastw", "mean", "mean std", "mean rank"]
     assert rows["wine"] == {
         "data set": "wine",
-        "NPT-AD": "**72.0 ± 1.6**",
-        "Transformer": "32.0 ± 1.6",
-        "NPT-AD, library": "**74.0 ± 1.6**",
-        "Mask-KNN": "42.0 ± 1.6",
+        "NPT-AD": "**72.0 ± 2.0**",
+        "Transformer": "32.0 ± 2.0",
+        "NPT-AD, library": "**74.0 ± 2.0**",
+        "Mask-KNN": "42.0 ± 2.0",
         "NPT-AD, published": "72.5",
         "Transformer, published": "23.5",
         "Mask-KNN, published": "28.0",
     }
-    assert [rows[name]["NPT-AD"] for name in ("mean", "mean std", "mean rank")] == ["73.0", "1.6", "2.0"]
+    assert [rows[name]["NPT-AD"] for name in ("mean", "mean std", "mean rank")] == ["73.0", "2.0", "2.0"]
     assert rows["mean"]["NPT-AD, published"] == "64.8"  # (72.5 + 26.2 + 95.7) / 3
     assert [rows["mean rank"][name] for name in ("NPT-AD, library", "Mask-KNN", "Transformer")] == ["1.0", "3.0", "4.0"]
 
@@ -142,7 +159,7 @@ def test_main_table(results):
 def test_only_f1_has_published_figures_beside_it(results):
     grid = main_table(results, "auroc")
     assert not [column for column in grid.columns if "published" in column]
-    assert by_name(grid)["wine"]["NPT-AD"] == "**86.0 ± 0.8**"
+    assert by_name(grid)["wine"]["NPT-AD"] == "**86.0 ± 1.0**"
 
 
 def test_summaries_are_over_the_data_sets_that_all_methods_have():
@@ -168,9 +185,9 @@ def test_a_single_run_has_no_spread_that_could_count_in_the_mean():
         a_record("glass", "npt-ad", "paper"),
     ]
     rows = by_name(main_table(gather(records), "f1"))
-    assert rows["wine"]["Mask-KNN"] == "**50.0 ± 10.0**"
+    assert rows["wine"]["Mask-KNN"] == "**50.0 ± 14.1**"
     assert rows["glass"]["Mask-KNN"] == "**50.0**"
-    assert rows["mean std"]["Mask-KNN"] == "10.0"
+    assert rows["mean std"]["Mask-KNN"] == "14.1"
     assert rows["mean std"]["NPT-AD"] == ""
 
 
@@ -189,7 +206,7 @@ def test_against_published(results):
     assert rows["wine"] == {
         "data set": "wine",
         "seeds": "3",
-        "ours": "72.0 ± 1.6",
+        "ours": "72.0 ± 2.0",
         "published": "72.5",
         "difference": "-0.5",
     }
@@ -205,6 +222,44 @@ def test_runtime_stands_beside_the_papers(results):
         "63",
         "68",
     ]
+
+
+def test_a_run_on_training_rows_counts_as_training_only_where_the_scores_need_it():
+    seconds = {"fit": 2.0, "score": 1.0, "reference": 4.0}
+    records = [a_record(name, "npt-ad", "paper", cpu_seconds=seconds) for name in ("glass", "wine")]
+    rows = by_name(runtime_table(gather(records)))
+    assert [rows[name]["NPT-AD, train"] for name in ("glass", "wine")] == ["6.0", "2.0"]  # glass has scaled masks
+
+
+RANKED = {"npt-ad": 60.0, "icl": 50.0, "knn": 90.0, "mask-knn": 40.0, "iforest": 30.0}
+"""In the paper's order, but for KNN."""
+
+
+def ranked_study():
+    return [
+        a_record(dataset, method, "paper" if method == "npt-ad" else "", f1=f1)
+        for dataset in ("wine", "glass")
+        for method, f1 in RANKED.items()
+    ]
+
+
+def test_mean_ranks_stand_beside_the_published_ones():
+    others = [a_record("wine", "lof", f1=99.0), a_record("wine", "npt-ad", "default", f1=99.0)]  # not in the paper
+    rows = by_name(rank_table(gather([*ranked_study(), *others, a_record("pima", "knn")])))
+    assert [(name, row["ours"], row["published"]) for name, row in rows.items()] == [
+        ("KNN", "1.0", "5.6"),
+        ("NPT-AD", "2.0", "3.4"),
+        ("ICL", "3.0", "4.0"),
+        ("Mask-KNN", "4.0", "6.6"),
+        ("IForest", "5.0", "8.1"),
+    ]
+    assert "the 2 data sets" in rank_table(gather(ranked_study())).caption
+    assert rank_table({}).rows == []
+
+
+def test_every_method_that_the_paper_ranks_is_ours_too():
+    assert set(RANKED_BY_PAPER.values()) == set(paper_table("mean_rank_f1"))
+    assert set(RANKED_BY_PAPER) < set(METHODS)
 
 
 def test_rules_table():
@@ -231,8 +286,8 @@ def test_runs_without_rules_have_no_place_in_the_rules_table():
 def test_contamination_table(results):
     rows = by_name(contamination_table(results))
     assert list(rows) == ["0%", "5%"]
-    assert rows["5%"]["NPT-AD, F1"] == "74.5 ± 0.5"
-    assert rows["0%"]["Transformer, AUROC"] == "99.8 ± 0.2"
+    assert rows["5%"]["NPT-AD, F1"] == "74.5 ± 0.7"
+    assert rows["0%"]["Transformer, AUROC"] == "99.8 ± 0.4"
 
 
 @pytest.mark.parametrize("table", [main_table, rules_table])
@@ -286,7 +341,7 @@ def test_coverage_is_honest(tmp_path):
     records = small_study()
     records += [a_record("vowels", "npt-ad", "paper", seed, settings={"n_steps": 7}) for seed in (0, 1)]
     records += [a_record("letter", "mask-knn", seed=seed, outcome="memory") for seed in (0, 1, 5)]
-    tmp_path.joinpath("reasons.csv").write_text("dataset,reason\nmnist,It would take a week.\n")
+    tmp_path.joinpath("reasons.csv").write_text("about,reason\nmnist,It would take a week.\n")
     coverage = section(page_of(tmp_path, records), "Coverage")
     assert "| wine | 3 | 3 | 3 | 3 |" in coverage
     assert "| vowels | 2 |  |  |  |" in coverage
@@ -311,11 +366,38 @@ def test_settings_that_are_no_more_do_not_stop_the_page(tmp_path):
 def test_what_is_far_below_the_published_figure_has_a_reason(tmp_path):
     records = [a_record("wine", "npt-ad", "paper", f1=67.6), a_record("letter", "npt-ad", "paper", f1=60.0)]
     records += [a_record("musk", "npt-ad", "paper", f1=90.0)]
-    tmp_path.joinpath("reasons.csv").write_text('dataset,reason\nletter,"Half the steps, to save time."\n')
+    tmp_path.joinpath("reasons.csv").write_text('about,reason\nletter,"Half the steps, to save time."\n')
     below = section(page_of(tmp_path, records), "NPT-AD against the published figures")
     assert "* **letter**: Half the steps, to save time.\n" in below
     assert "* **musk**: not looked into yet.\n" in below
     assert "**wine**" not in below
+
+
+def test_who_is_not_in_the_papers_order_has_a_reason(tmp_path):
+    page = page_of(tmp_path / "without", ranked_study())
+    assert "* **KNN**: not looked into yet.\n" in section(page, "The order of the methods")
+    (tmp_path / "with").mkdir()
+    (tmp_path / "with" / "reasons.csv").write_text("about,reason\nKNN,The data sets are few.\n")
+    order = section(page_of(tmp_path / "with", ranked_study()), "The order of the methods")
+    assert re.findall(r"^\* .+", order, re.MULTILINE) == ["* **KNN**: The data sets are few."]
+    in_order = [record for record in ranked_study() if record["method"] != "knn"]
+    assert "* **" not in section(page_of(tmp_path / "in order", in_order), "The order of the methods")
+
+
+def test_what_is_known_about_the_contamination_study_stands_beside_it(tmp_path):
+    tmp_path.joinpath("reasons.csv").write_text("about,reason\ncontamination,The set is our own.\n")
+    assert "\nThe set is our own.\n" in section(page_of(tmp_path, small_study()), "Contaminated training rows")
+
+
+def test_a_method_of_ones_own_is_in_all_tables_and_figures(tmp_path):
+    study = [*small_study(), *(an_own_record(name, f1=99.0) for name in ("wine", "glass", "breastw"))]
+    page = page_of(tmp_path, study)
+    assert "| wine | 3 | 3 | 3 | 3 | 1 |" in section(page, "Coverage")
+    assert "| Class | 99.0 |" in section(page, "All methods")
+    assert "| Class |" in section(page, "All methods, F1")
+    draw_all(tmp_path)
+    for name in ("mean_f1", "mean_rank", "critical_difference", "accuracy_runtime"):
+        assert any("Class" in said for said in words(tmp_path / "figures" / f"{name}.svg")), name
 
 
 def test_the_page_shows_the_figures_that_there_are(drawn, tmp_path):
@@ -354,9 +436,13 @@ def test_the_page_says_what_has_to_be_known_about_a_method_if_it_has_results(tmp
     assert note in page_of(tmp_path / "with", [*small_study(), a_record("wine", "ocsvm")])
 
 
-def test_the_page_of_an_empty_store_says_that_nothing_was_run(tmp_path):
-    page = page_of(tmp_path, [])
-    assert all(f"* {name}: " in page for name in DATASETS)
+@pytest.mark.parametrize("make", [write_page, draw_all])
+def test_without_any_runs_nothing_is_written(tmp_path, make):
+    (tmp_path / "README.md").write_text(f"{START}\nold\n{END}\n", encoding="utf-8")
+    with pytest.raises(InputError, match=r"There are no runs in .*/results/runs; "):
+        make(tmp_path / "results")
+    assert [path.name for path in tmp_path.iterdir()] == ["README.md"]
+    assert "old" in (tmp_path / "README.md").read_text(encoding="utf-8")
 
 
 # Figures
@@ -387,7 +473,6 @@ def test_figures_name_methods_and_numbers(drawn):
 
 
 def test_only_what_the_runs_allow_is_drawn(tmp_path):
-    assert draw_all(tmp_path) == []
     write_store(tmp_path, [a_record("wine", "npt-ad", "paper"), a_record("glass", "mask-knn")])
     assert {path.stem for path in draw_all(tmp_path)} == {"against_published"}
 

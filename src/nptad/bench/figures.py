@@ -12,8 +12,8 @@ from matplotlib.figure import Figure
 from matplotlib.transforms import Bbox
 
 from nptad.bench.datasets import DATASETS
-from nptad.bench.stats import Column, Results, columns_of, common_datasets, gather, mean_ranks
-from nptad.bench.store import read_records
+from nptad.bench.stats import Column, Results, columns_of, common_datasets, gather, mean_ranks, spread
+from nptad.bench.store import require_records
 from nptad.bench.tables import CONTAMINATION, published_f1
 
 OURS, OTHERS, PALE = "#1f5fa8", "#8a94a3", "#c9d4e3"
@@ -29,7 +29,7 @@ _LABEL_PLACES = [(x, y) for y in (3, -3, -9, 9, -15, 15) for x in (5, -5)]
 
 def draw_all(results: Path) -> list[Path]:
     """Draw what the stored runs allow; returns the files."""
-    series = gather(read_records(results / "runs"))
+    series = gather(require_records(results / "runs"))
     drawings = {
         "mean_f1": mean_bars,
         "mean_rank": rank_bars,
@@ -137,9 +137,9 @@ def contamination_curves(results: Results) -> Figure | None:
             ]
             x = np.array([share for share, _ in points])
             mean = np.array([values.mean() for _, values in points])
-            spread = np.array([values.std() for _, values in points])
+            around = np.array([spread(values) or 0.0 for _, values in points])
             (line,) = axes.plot(x, mean, marker="o", markersize=3, label=column.label)
-            axes.fill_between(x, mean - spread, np.minimum(mean + spread, 100), alpha=0.2, color=line.get_color())
+            axes.fill_between(x, mean - around, np.minimum(mean + around, 100), alpha=0.2, color=line.get_color())
         axes.set_xlabel("anomalies among the training rows, %")
         axes.set_title(title, loc="left")
         axes.set_ylim(0, 102)
@@ -152,8 +152,10 @@ def accuracy_against_runtime(results: Results) -> Figure | None:
     columns, common, values = _means(results)
     if not common:
         return None
+    series = [[results[column, name] for name in common] for column in columns]
     seconds = [
-        np.exp(np.mean([np.log(max(1e-3, _seconds(results, column, name))) for name in common])) for column in columns
+        np.exp(np.mean([np.log(max(1e-3, s.training_seconds() + s.scoring_seconds())) for s in runs]))
+        for runs in series
     ]
     figure = Figure(figsize=(7, 4.6))
     axes = figure.subplots()
@@ -207,8 +209,3 @@ def ours_against_published(results: Results) -> Figure | None:
 
 def _ours(columns: list[Column]) -> list[bool]:
     return [column.method == "npt-ad" for column in columns]
-
-
-def _seconds(results: Results, column: Column, dataset: str) -> float:
-    series: Any = results[column, dataset]
-    return series.seconds("fit") + series.seconds("score")

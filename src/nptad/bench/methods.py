@@ -169,11 +169,23 @@ METHODS: dict[str, MethodSpec] = {
 """The methods by name, in the order of the tables."""
 
 
-def find_method(name: str) -> MethodSpec:
-    """A listed method, or the one behind ``module:Class``."""
+def method_spec(name: str) -> MethodSpec:
+    """A listed method, or the one behind ``module:Class``, whose module need not be there until it runs.
+
+    Examples
+    --------
+    >>> method_spec("knn").label, method_spec("my_module:MyClass").label
+    ('KNN', 'MyClass')
+    """
     if name in METHODS:
         return METHODS[name]
     if ":" in name:
-        _import(name)
         return array_method(name, name.partition(":")[2], name)
     raise InputError(f"There is no method {name!r}; choose from {', '.join(METHODS)}, or give module:Class.")
+
+
+def find_method(name: str) -> MethodSpec:
+    """A method that is to run: if there is no such class, that is said now."""
+    if name not in METHODS and ":" in name:
+        _import(name)
+    return method_spec(name)

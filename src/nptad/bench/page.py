@@ -7,16 +7,18 @@ from pathlib import Path
 
 from nptad.bench.datasets import DATASETS
 from nptad.bench.grid import Grid
-from nptad.bench.methods import METHODS, find_method
+from nptad.bench.methods import method_spec
 from nptad.bench.run import shape_of
-from nptad.bench.stats import Column, Results, columns_of, gather, is_current
-from nptad.bench.store import Record, read_records
+from nptad.bench.stats import Column, Results, columns_of, gather, is_current, out_of_order
+from nptad.bench.store import Record, require_records
 from nptad.bench.tables import (
     ablation_table,
     against_published,
     contamination_table,
     main_table,
+    paper_order,
     published_f1,
+    rank_table,
     rules_table,
     runtime_table,
     summary_table,
@@ -26,16 +28,18 @@ from nptad.files import replacing
 START, END = "<!-- summary: written by nptad bench tables -->", "<!-- end of summary -->"
 _BELOW = 5.0
 """Points below the published figure that call for a reason."""
+_NOT_KNOWN = "not looked into yet."
 
 
 def write_page(results: Path) -> list[Path]:
     """Write all tables and the page; returns what was written."""
-    records = read_records(results / "runs")
+    records = require_records(results / "runs")
     series = gather(records)
     grids = {
         grid.name: grid
         for grid in (
             summary_table(series),
+            rank_table(series),
             main_table(series, "f1"),
             main_table(series, "auroc"),
             main_table(series, "average_precision"),
@@ -90,10 +94,13 @@ def _page(
             section("All methods", "summary"),
             section("All methods, F1", "main_f1", figures=("mean_f1", "mean_rank", "critical_difference")),
             _method_notes(results),
+            section("The order of the methods", "mean_ranks"),
+            _misplaced(results, reasons),
             section("All methods, AUROC", "main_auroc"),
             section("All methods, average precision", "main_average_precision"),
             section("Which dependencies matter", "ablation"),
             section("Contaminated training rows", "contamination", figures=("contamination",)),
+            f"{reasons['contamination']}\n" if "contamination" in reasons else "",
             section("Scoring rules", "rules_f1", "rules_auroc"),
             section("Run time", "runtime", figures=("accuracy_runtime",)),
         ]
@@ -102,7 +109,7 @@ def _page(
 
 def _method_notes(results: Results) -> str:
     """What has to be known about the methods that have results."""
-    specs = {column.method: find_method(column.method) for column in columns_of(results, DATASETS)}
+    specs = {column.method: method_spec(column.method) for column in columns_of(results, DATASETS)}
     return "".join(f"* {spec.label}: {spec.note}\n" for spec in specs.values() if spec.note)
 
 
@@ -142,16 +149,13 @@ def _failures(records: list[Record]) -> list[str]:
 
 def _in_order(results: Results) -> list:
     """Series in the order of data sets and methods."""
-    order = {name: i for i, name in enumerate(DATASETS)}
-    methods = {name: i for i, name in enumerate(METHODS)}
-    return sorted(
-        (item for item in results.items() if item[0][1] in order),
-        key=lambda item: (order[item[0][1]], methods[item[0][0].method], item[0][0].preset),
-    )
+    columns = columns_of(results, DATASETS)
+    keys = [(column, dataset) for dataset in DATASETS for column in columns if (column, dataset) in results]
+    return [(key, results[key]) for key in keys]
 
 
 def _changes(column: Column, dataset: str, config: dict) -> str:
-    preset = find_method(column.method).configure(column.preset or "paper", shape_of(dataset))  # type: ignore[arg-type]
+    preset = method_spec(column.method).configure(column.preset or "paper", shape_of(dataset))  # type: ignore[arg-type]
     differing = [
         f"{name} {value}" + (f" instead of {_plain(preset[name])}" if name in preset else "")
         for name, value in config.items()
@@ -165,11 +169,15 @@ def _plain(value: object) -> object:
 
 
 def _read_reasons(path: Path) -> dict[str, str]:
-    """What is known about data sets that were not run or came out low: written by hand, if at all."""
+    """What is known, written by hand if at all.
+
+    It is about data sets that were not run or came out low (by name), methods out of the paper's order (by label), or
+    ``contamination``.
+    """
     if not path.exists():
         return {}
     with path.open(encoding="utf-8", newline="") as file:
-        return {row["dataset"]: row["reason"] for row in csv.DictReader(file)}
+        return {row["about"]: row["reason"] for row in csv.DictReader(file)}
 
 
 def _far_below(results: Results, reasons: dict[str, str]) -> str:
@@ -178,7 +186,17 @@ def _far_below(results: Results, reasons: dict[str, str]) -> str:
     for dataset in DATASETS:
         series, theirs = results.get((Column("npt-ad", "paper"), dataset)), published_f1(dataset, "npt-ad")
         if series is not None and theirs is not None and series.values().mean() < theirs - _BELOW:
-            lines.append(f"* **{dataset}**: {reasons.get(dataset, 'not looked into yet.')}")
+            lines.append(f"* **{dataset}**: {reasons.get(dataset, _NOT_KNOWN)}")
     if not lines:
         return ""
     return "\n".join([f"More than {_BELOW:g} points below (from `reasons.csv`):", "", *lines, ""])
+
+
+def _misplaced(results: Results, reasons: dict[str, str]) -> str:
+    """A sentence on each of the fewest methods without which the order would be the paper's."""
+    lines = paper_order(results)
+    labels = [lines[place][0].label for place in out_of_order([theirs for _, _, theirs in lines])]
+    if not labels:
+        return ""
+    bullets = [f"* **{label}**: {reasons.get(label, _NOT_KNOWN)}" for label in labels]
+    return "\n".join(["Without these the order would be the paper's (reasons from `reasons.csv`):", "", *bullets, ""])

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Container
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from scipy import stats
 
-from nptad.bench.methods import METHODS, find_method
+from nptad.bench.methods import METHODS, method_spec
 from nptad.bench.store import Record
 
 SIGNIFICANCE = 0.05
@@ -29,7 +29,7 @@ class Column:
     @property
     def label(self) -> str:
         """Its name in tables."""
-        name = find_method(self.method).label
+        name = method_spec(self.method).label
         return f"{name}, library" if self.preset == "default" else name
 
 
@@ -50,9 +50,21 @@ class Series:
         """The configuration of all its runs."""
         return self.records[0]["config"]
 
-    def seconds(self, phase: str) -> float:
-        """Processor seconds of a phase, the mean over seeds."""
-        return float(np.mean([r["cpu_seconds"][phase] for r in self.records]))
+    def training_seconds(self) -> float:
+        """Processor seconds of training, the mean over seeds.
+
+        Masks scaled by training rows need the losses of such rows, which then are part of training. Otherwise only the
+        comparison of scoring rules has used them.
+        """
+        seconds = self._seconds("fit")
+        return seconds + self._seconds("reference") if self.config.get("scale_masks") else seconds
+
+    def scoring_seconds(self) -> float:
+        """Processor seconds of scoring the test rows, the mean over seeds."""
+        return self._seconds("score")
+
+    def _seconds(self, phase: str) -> float:
+        return float(np.mean([r["cpu_seconds"].get(phase, 0.0) for r in self.records]))
 
 
 Results = dict[tuple[Column, str], Series]
@@ -67,7 +79,7 @@ def gather(records: list[Record]) -> Results:
     """The series of each column and data set; of several configurations the one with most seeds, then the newest."""
     groups: dict[tuple[Column, str], dict[tuple[str, int], list[Record]]] = defaultdict(lambda: defaultdict(list))
     for r in records:
-        if r["outcome"] == "done" and r["method"] in METHODS and is_current(r):
+        if r["outcome"] == "done" and (r["method"] in METHODS or ":" in r["method"]) and is_current(r):
             groups[Column(r["method"], r["preset"]), r["dataset"]][r["config_hash"], r["version"]].append(r)
     results = {}
     for (column, dataset), configs in groups.items():
@@ -77,12 +89,16 @@ def gather(records: list[Record]) -> Results:
 
 
 def columns_of(results: Results, datasets: Container[str]) -> list[Column]:
-    """The columns that have results on any of the data sets, in the order of the methods, the paper's preset first."""
+    """The columns that have results on any of the data sets, in the order of tables.
+
+    That is the paper's preset first, then the order of the methods; methods of one's own are the last.
+    """
     present = {column for column, dataset in results if dataset in datasets}
+    methods = dict.fromkeys([*METHODS, *sorted(column.method for column in present)])
     return [
         Column(method, preset)
         for preset in ("paper", "default", "")
-        for method in METHODS
+        for method in methods
         if Column(method, preset) in present
     ]
 
@@ -103,16 +119,41 @@ def mean_ranks(values: np.ndarray) -> np.ndarray:
     return stats.rankdata(-values, axis=1).mean(axis=0)
 
 
+def out_of_order(values: Sequence[float]) -> list[int]:
+    """Positions of the fewest values that have to be left out so that the rest never falls.
+
+    Examples
+    --------
+    >>> out_of_order([1, 5, 2, 3, 4])
+    [1]
+    """
+    chains: list[list[int]] = []  # the longest that end at each position
+    for place, value in enumerate(values):
+        before = [chain for chain in chains if values[chain[-1]] <= value]
+        chains.append([*max(before, key=len, default=[]), place])
+    kept = max(chains, key=len, default=[])
+    return [place for place in range(len(values)) if place not in kept]
+
+
+def spread(values: np.ndarray) -> float | None:
+    """The standard deviation of a sample of runs; a single run has none."""
+    return float(values.std(ddof=1)) if len(values) > 1 else None
+
+
 def best_group(samples: list[np.ndarray]) -> list[bool]:
     """Which samples are the best or not significantly worse than it, by Welch's t-test at 5 %.
 
-    A sample of one run counts as best only if no other has a higher mean, for it allows no test.
+    A single run allows no test. So the best is that of the samples with several runs, and a single run counts only if
+    it reaches the mean of that; where there are but single runs, the highest count.
+
+    Examples
+    --------
+    >>> several = [np.array([80.0, 81.0, 82.0]), np.array([79.0, 81.0, 82.0]), np.array([50.0, 51.0, 52.0])]
+    >>> best_group([*several, np.array([90.0]), np.array([80.0])])
+    [True, True, False, True, False]
     """
-    means = [sample.mean() for sample in samples]
-    best = int(np.argmax(means))
-    return [
-        mean == means[best] or not _differ(samples[best], sample) for mean, sample in zip(means, samples, strict=True)
-    ]
+    best = max([sample for sample in samples if len(sample) > 1] or samples, key=np.mean)
+    return [bool(sample.mean() >= best.mean()) or not _differ(best, sample) for sample in samples]
 
 
 def _differ(first: np.ndarray, second: np.ndarray) -> bool:

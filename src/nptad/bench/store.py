@@ -62,6 +62,14 @@ def _drop_torn_line(file: Any) -> None:
     file.seek(0, os.SEEK_END)
 
 
+def require_records(directory: Path) -> list[Record]:
+    """All records of a directory that must have some."""
+    records = read_records(directory)
+    if not records:
+        raise InputError(f"There are no runs in {directory}; make some with nptad bench run, or give other --results.")
+    return records
+
+
 def read_records(directory: Path) -> list[Record]:
     """All records, one of each key, in a fixed order; a torn last line counts as not written."""
     latest: dict[Key, Record] = {}
