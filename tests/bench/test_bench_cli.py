@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import pytest
 from bench_helpers import a_record, small_study, use_worker, write_store
+from rich.console import Console
 
 from nptad.bench.bench_cli import app
+from nptad.bench.methods import METHODS
 from nptad.bench.store import read_records
 from nptad.errors import InputError, NPTADError
 
@@ -78,6 +81,27 @@ def test_limits_and_retry(monkeypatch, tmp_path, capsys):
     assert [record["outcome"] for record in read_records(tmp_path / "results" / "runs")] == ["done"]
 
 
+def test_runs_that_fail_are_counted_and_told_by_the_exit_code(monkeypatch, tmp_path, capsys):
+    use_worker(monkeypatch, tmp_path, fit="seed and sys.exit(3)")
+    asked = ("run", "--methods", "mask-knn", "--datasets", "wine,glass", "--seeds", "0-2")
+    with pytest.raises(SystemExit) as ended:
+        bench(*asked)
+    assert ended.value.code == 1
+    assert len(runs()) == 6  # the others go on
+    assert capsys.readouterr().err.endswith("4 runs failed; `nptad bench status` says why, `--retry` repeats them.\n")
+    bench(*asked)  # nothing left to run, nothing that failed
+
+
+def test_a_setting_counts_for_the_methods_that_take_settings(monkeypatch, tmp_path):
+    use_worker(monkeypatch, tmp_path)
+    asked = ("run", "--datasets", "wine", "--seeds", "0", "--set", "n_steps=7", "--methods")
+    bench(*asked, "knn,npt-ad")
+    assert [r["config"].get("n_steps") for r in read_records(Path("results/runs"))] == [None, 7]
+    with pytest.raises(InputError, match=r"--set changes settings of npt-ad and transformer; knn, lof take none"):
+        bench(*asked, "knn,lof")
+    assert len(runs()) == 2
+
+
 @pytest.mark.parametrize(
     ("option", "value", "said"),
     [
@@ -136,6 +160,20 @@ def test_status_shows_what_is_done_failed_and_missing(tmp_path, capsys):
     assert [cell.strip() for cell in shown.splitlines()[2].strip("┃").split("┃")][1:] == heads
     assert "pima npt-ad paper seed 0: time, it broke" in shown
     assert "wine mask-knn seed 7: memory, it broke" in shown
+
+
+def test_status_fits_a_terminal(monkeypatch, tmp_path, capsys):
+    methods = list(METHODS)[2:]  # those without presets
+    write_store(tmp_path / "results", [a_record("wine", method, seed=seed) for method in methods for seed in (0, 1)])
+    console = partial(Console, width=80, force_terminal=True, color_system=None)
+    monkeypatch.setattr("nptad.bench.bench_cli.Console", console)
+    bench("status")
+    lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith(("┃", "│"))]
+    assert max(map(len, lines)) <= 80
+    heads = [cell.strip() for line in lines if line.startswith("┃") for cell in line.strip("┃").split("┃")]
+    assert [head for head in heads if head != "data set"] == methods  # none is cut or wrapped
+    wine = [cell.strip() for line in lines if line.startswith("│ wine ") for cell in line.strip("│").split("│")]
+    assert [cell for cell in wine if cell != "wine"] == ["2/20"] * len(methods)
 
 
 def test_status_of_some(tmp_path, capsys):

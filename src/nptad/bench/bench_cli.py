@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -48,6 +49,8 @@ def run(
 ) -> None:
     """Run what is missing; what is finished is never repeated, and killing it loses nothing that is finished.
 
+    The exit code is 1 if a run has failed; one over a limit has not.
+
     Parameters
     ----------
     methods : str
@@ -59,7 +62,7 @@ def run(
     preset : {"paper", "default"}
         Settings of NPT-AD and the Transformer: the paper's, or the library's.
     set_ : list of str
-        Change a setting of the preset, such as `--set n_steps=1000`.
+        Change a setting of the preset, such as `--set n_steps=1000`; methods without presets are not concerned.
     jobs : int
         Runs at a time; by default 1, or as many as a Ray cluster has room for.
     threads : int
@@ -96,7 +99,13 @@ def run(
         from nptad.bench.cluster import room_for_tasks, supervise_on_ray
 
         jobs, carry_out = jobs or room_for_tasks(threads), supervise_on_ray
-    with live_view(tasks, results / "runs", console) as report:
+    outcomes: Counter[str] = Counter()
+    with live_view(tasks, results / "runs", console) as show:
+
+        def report(record: Record) -> None:
+            outcomes[record["outcome"]] += 1
+            show(record)
+
         run_tasks(
             tasks,
             results / "runs",
@@ -108,6 +117,10 @@ def run(
             report=report,
             carry_out=carry_out,
         )
+    if failed := outcomes["failed"]:
+        runs = "1 run" if failed == 1 else f"{failed} runs"
+        console.print(f"{runs} failed; `nptad bench status` says why, `--retry` repeats them.", soft_wrap=True)
+        sys.exit(1)
 
 
 @app.command
@@ -139,21 +152,34 @@ def status(*, results: Path = RESULTS, methods: str = "all", datasets: str = "al
     present = {(r["method"], r["preset"]) for r in records}
     columns = [(name, preset) for name in names for preset in ("paper", "default", "") if (name, preset) in present]
 
-    table = RichTable("data set", title=f"finished of {len(wanted)} seeds (! = failed or over a limit)")
-    for name, preset in columns:
-        table.add_column(f"{name} {preset}".strip(), justify="right", no_wrap=True)
+    counts = {}
     for dataset in rows:
         cells = ([r for r in records if (r["dataset"], r["method"], r["preset"]) == (dataset, *c)] for c in columns)
-        table.add_row(dataset, *(_count(cell, len(wanted)) for cell in cells))
+        counts[dataset] = [_count(cell, len(wanted)) for cell in cells]
     console = Console()
-    if not console.is_terminal:  # a file has room for all columns
-        console.width = max(80, 20 * (1 + len(columns)))
-    console.print(table)
+    console.print(f"Finished of {len(wanted)} seeds (! = failed or over a limit)", soft_wrap=True)
+    _print_counts(console, counts, [f"{name} {preset}".strip() for name, preset in columns])
     if missing := [name for name in names if not any(name == method for method, _ in present)]:
         console.print(f"Not begun: {', '.join(missing)}.", markup=False, soft_wrap=True)
     for record in records:
         if record["outcome"] != "done":
             console.print(describe(record), markup=False, soft_wrap=True)
+
+
+def _print_counts(console: Console, rows: dict[str, list[str]], heads: list[str]) -> None:
+    """Columns side by side, in as many tables as a terminal needs; a file has room for all of them."""
+    first = max(map(len, ["data set", *rows])) + 4
+    each = max(map(len, [*heads, *(cell for cells in rows.values() for cell in cells)]), default=0) + 3
+    if not console.is_terminal:
+        console.width = max(80, first + each * len(heads))
+    size = max(1, (console.width - first) // each)
+    for start in range(0, max(1, len(heads)), size):
+        table = RichTable("data set")
+        for head in heads[start : start + size]:
+            table.add_column(head, justify="right", no_wrap=True)
+        for name, cells in rows.items():
+            table.add_row(name, *cells[start : start + size])
+        console.print(table)
 
 
 def _count(records: list[Record], wanted: int) -> str:

@@ -19,7 +19,7 @@ import psutil
 from joblib import Parallel, delayed
 
 from nptad.bench.datasets import find_dataset
-from nptad.bench.methods import Config, MethodSpec, Shape, find_method
+from nptad.bench.methods import METHODS, Config, MethodSpec, Shape, find_method
 from nptad.bench.presets import Preset
 from nptad.bench.protocol import parse_name
 from nptad.bench.store import Record, append_record, config_hash, key_of, read_records
@@ -74,6 +74,9 @@ def configuration(spec: MethodSpec, dataset: str, plan: Plan) -> Config:
 
 def wanted_runs(plan: Plan) -> Iterator[Task]:
     """Every run of the plan as a task of one seed, data set by data set."""
+    if plan.changes and not any(find_method(method).has_presets for method in plan.methods):
+        takers = " and ".join(spec.name for spec in METHODS.values() if spec.has_presets)
+        raise InputError(f"--set changes settings of {takers}; {', '.join(plan.methods)} take none.")
     for dataset in plan.datasets:
         for method in plan.methods:
             spec = find_method(method)
