@@ -139,6 +139,7 @@ def test_a_method_of_ones_own_comes_last_under_the_name_of_its_class_and_is_not_
     records = [a_record("wine", "mask-knn"), an_own_record("wine"), a_record("wine", "npt-ad", "paper")]
     columns = columns_of(gather(records), ["wine"])
     assert [column.label for column in columns] == ["NPT-AD", "Mask-KNN", "Class"]
+    assert Column("mine:KNN", "").label == "mine:KNN"  # not to be taken for ours
 
 
 def test_columns_come_in_the_order_of_methods_the_papers_preset_first():

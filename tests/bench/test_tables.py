@@ -12,7 +12,13 @@ import pytest
 from bench_helpers import a_record, an_own_record, small_study, write_store
 
 from nptad.bench.datasets import DATASETS
-from nptad.bench.figures import draw_all
+from nptad.bench.figures import (
+    OURS,
+    accuracy_against_runtime,
+    critical_difference,
+    draw_all,
+    ours_against_published,
+)
 from nptad.bench.grid import Figure, Grid
 from nptad.bench.methods import METHODS
 from nptad.bench.page import END, START, write_page
@@ -120,6 +126,14 @@ def test_latex_is_balanced_and_escaped():
         r"y &  & text, 50 \% \\",
         r"z & $0.5$ & $3.0$ \\",
     ]
+
+
+@pytest.mark.parametrize(("n_columns", "shrunk"), [(8, False), (9, True)])
+def test_wide_tables_are_made_to_fit_the_page(n_columns, shrunk):
+    text = Grid("wide", "", ["x"] * n_columns, [["1"] * n_columns]).latex()
+    assert (r"\resizebox{\textwidth}{!}{" in text) == shrunk
+    assert text.count("{") == text.count("}")
+    assert text.index(r"\caption") < text.index(r"\begin{tabular}")
 
 
 def test_a_grid_without_rows_still_has_its_head(tmp_path):
@@ -475,6 +489,41 @@ def test_figures_name_methods_and_numbers(drawn):
 def test_only_what_the_runs_allow_is_drawn(tmp_path):
     write_store(tmp_path, [a_record("wine", "npt-ad", "paper"), a_record("glass", "mask-knn")])
     assert {path.stem for path in draw_all(tmp_path)} == {"against_published"}
+
+
+def test_figures_that_can_be_drawn_no_more_are_removed(tmp_path):
+    write_store(tmp_path, small_study())
+    draw_all(tmp_path)
+    (tmp_path / "figures" / "mine.svg").touch()
+    write_store(tmp_path, [a_record("pima", "lof")])  # no data set is common to all methods any more
+    left = {path.stem for path in draw_all(tmp_path)}
+    assert left == {"contamination", "against_published"}
+    assert {path.stem for path in (tmp_path / "figures").iterdir()} == {*left, "mine"}
+
+
+@pytest.mark.parametrize("draw", [accuracy_against_runtime, ours_against_published])
+def test_the_names_of_points_cover_nothing_and_stay_in_the_picture(draw):
+    """All points are in one corner: the lowest and fastest, or the highest."""
+    crowd = [a_record("wine", name, f1=50 + i / 5) for i, name in enumerate(METHODS) if not METHODS[name].has_presets]
+    crowd += [a_record(name, "npt-ad", "paper", f1=published_f1(name, "npt-ad")) for name in DATASETS]
+    figure = draw(gather(crowd))
+    figure.draw_without_rendering()
+    (axes,) = figure.axes
+    names = [text.get_window_extent() for text in axes.texts if text.get_text()]
+    assert len(names) >= 16
+    for i, name in enumerate(names):
+        assert name.count_overlaps(names[:i]) == 0
+        assert axes.bbox.padded(1).containsx(name.x0)
+        assert axes.bbox.padded(1).containsx(name.x1)
+        assert axes.bbox.padded(1).containsy(name.y0)
+        assert axes.bbox.padded(1).containsy(name.y1)
+
+
+def test_ours_stand_out_among_the_ranks(results):
+    figure = critical_difference(results)
+    colours = {text.get_text().strip(): text.get_color() for text in figure.axes[0].texts}
+    assert {name for name, colour in colours.items() if colour == OURS} == {"NPT-AD (2.0)", "NPT-AD, library (1.0)"}
+    assert len(colours) == 4
 
 
 def test_methods_that_are_equal_everywhere_can_be_drawn(tmp_path):

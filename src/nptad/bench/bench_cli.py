@@ -6,7 +6,7 @@ import json
 import re
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -169,16 +169,20 @@ def status(*, results: Path = RESULTS, methods: str = "all", datasets: str = "al
 def _print_counts(console: Console, rows: dict[str, list[str]], heads: list[str]) -> None:
     """Columns side by side, in as many tables as a terminal needs; a file has room for all of them."""
     first = max(map(len, ["data set", *rows])) + 4
-    each = max(map(len, [*heads, *(cell for cells in rows.values() for cell in cells)]), default=0) + 3
+    widths = [max(map(len, [head, *(cells[j] for cells in rows.values())])) + 3 for j, head in enumerate(heads)]
     if not console.is_terminal:
-        console.width = max(80, first + each * len(heads))
-    size = max(1, (console.width - first) // each)
-    for start in range(0, max(1, len(heads)), size):
+        console.width = max(80, first + sum(widths))
+    tables: list[list[int]] = [[]]
+    for j, width in enumerate(widths):
+        if tables[-1] and first + sum(widths[i] for i in tables[-1]) + width > console.width:
+            tables.append([])
+        tables[-1].append(j)
+    for columns in tables:
         table = RichTable("data set")
-        for head in heads[start : start + size]:
-            table.add_column(head, justify="right", no_wrap=True)
+        for j in columns:
+            table.add_column(heads[j], justify="right", no_wrap=True)
         for name, cells in rows.items():
-            table.add_row(name, *cells[start : start + size])
+            table.add_row(name, *(cells[j] for j in columns))
         console.print(table)
 
 

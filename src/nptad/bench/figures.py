@@ -16,19 +16,25 @@ from nptad.bench.stats import Column, Results, columns_of, common_datasets, gath
 from nptad.bench.store import require_records
 from nptad.bench.tables import CONTAMINATION, published_f1
 
-OURS, OTHERS, PALE = "#1f5fa8", "#8a94a3", "#c9d4e3"
+OURS, OTHERS, DARK, PALE = "#1f5fa8", "#8a94a3", "#4a5361", "#c9d4e3"
 _STYLE: dict[Any, Any] = {
     "font.size": 9,
     "axes.spines.top": False,
     "axes.spines.right": False,
     "svg.hashsalt": "nptad",  # the same results give the same file
 }
-_LABEL_PLACES = [(x, y) for y in (3, -3, -9, 9, -15, 15) for x in (5, -5)]
-"""Where the name of a point may stand, best first: offset in points, to the right or to the left."""
+_NEAR = 8
+_LABEL_PLACES = [
+    (distance, x, y)
+    for distance in (4, _NEAR, 14, 22, 32, 44, 58, 74, 92)
+    for x, y in ((1, 0), (-1, 0), (1, 1), (-1, 1), (1, -1), (-1, -1), (0, 1), (0, -1))
+]
+"""Where the name of a point may stand, best first: the distance in points, then the direction."""
+_ALIGNED_X, _ALIGNED_Y = {1: "left", 0: "center", -1: "right"}, {1: "bottom", 0: "center", -1: "top"}
 
 
 def draw_all(results: Path) -> list[Path]:
-    """Draw what the stored runs allow; returns the files."""
+    """Draw what the stored runs allow, and remove what they allow no more; returns the files."""
     series = gather(require_records(results / "runs"))
     drawings = {
         "mean_f1": mean_bars,
@@ -42,10 +48,11 @@ def draw_all(results: Path) -> list[Path]:
     with matplotlib.rc_context(_STYLE):
         for name, draw in drawings.items():
             figure = draw(series)
-            if figure is None:
-                continue
             for suffix in ("svg", "png"):
                 path = results / "figures" / f"{name}.{suffix}"
+                if figure is None:
+                    path.unlink(missing_ok=True)
+                    continue
                 path.parent.mkdir(parents=True, exist_ok=True)
                 figure.savefig(path, bbox_inches="tight", dpi=150, metadata={"Date": None} if suffix == "svg" else None)
                 written.append(path)
@@ -116,8 +123,21 @@ def critical_difference(results: Results) -> Figure | None:
     p_values.index = p_values.columns = labels
     figure = Figure(figsize=(7, 0.22 * len(columns) + 1.2))
     axes = figure.subplots()
-    scikit_posthocs.critical_difference_diagram(ranks, p_values, ax=axes, alpha=0.05)
-    axes.set_title(f"Mean rank (F1) over {len(common)} data sets; joined: no significant difference", loc="left")
+    scikit_posthocs.critical_difference_diagram(
+        ranks,
+        p_values,
+        ax=axes,
+        alpha=0.05,
+        label_fmt_left="{label} ({rank:.1f}) ",
+        label_fmt_right=" {label} ({rank:.1f})",
+        color_palette={label: OURS if mine else DARK for label, mine in zip(labels, _ours(columns), strict=True)},
+        text_h_margin=0.02 * float(np.ptp(list(ranks.values()))),
+        elbow_props={"linewidth": 1},
+        marker_props={"s": 16},
+        crossbar_props={"linewidth": 3, "color": PALE},
+    )
+    title = f"Mean rank (F1) over {len(common)} data sets, lower is better; joined: no significant difference"
+    axes.set_title(title, loc="left", pad=14)
     return figure
 
 
@@ -170,19 +190,24 @@ def accuracy_against_runtime(results: Results) -> Figure | None:
 
 
 def _label_points(axes: Axes, points: list[tuple[float, float]], labels: list[str], **style: Any) -> None:
-    """Write a name beside every point, where it covers no other name and no other point."""
-    figure = axes.figure
-    figure.canvas.draw()  # places are known only after the limits are
-    taken = [Bbox.from_bounds(x - 3, y - 3, 6, 6) for x, y in axes.transData.transform(points)]
-    taken.append(Bbox.from_extents(0, 0, axes.bbox.x0, axes.bbox.y1))  # the labels of the axis
+    """Write a name beside every point, in the picture and where it covers no other name and no other point."""
+    axes.figure.draw_without_rendering()  # limits are final only then, and places depend on them
+    taken = [Bbox.from_bounds(x - 4, y - 4, 8, 8) for x, y in axes.transData.transform(points)]
     for label, point in zip(labels, points, strict=True):
         text = axes.annotate(label, point, textcoords="offset points", xytext=(0, 0), **style)
-        for x, y in _LABEL_PLACES:
-            text.set_horizontalalignment("left" if x > 0 else "right")
-            text.set_position((x, y))
-            if text.get_window_extent().count_overlaps(taken) == 0:
+        for distance, x, y in _LABEL_PLACES:
+            text.set(ha=_ALIGNED_X[x], va=_ALIGNED_Y[y], position=(distance * x, distance * y))
+            box = text.get_window_extent().padded(1)
+            if box.count_overlaps(taken) == 0 and _inside(box, axes.bbox):
                 break
-        taken.append(text.get_window_extent())
+        taken.append(box)
+        if distance > _NEAR:
+            line = {"arrowstyle": "-", "color": OTHERS, "linewidth": 0.7, "shrinkA": 0, "shrinkB": 3}
+            axes.annotate("", point, (distance * x, distance * y), textcoords="offset points", arrowprops=line)
+
+
+def _inside(box: Bbox, frame: Bbox) -> bool:
+    return box.x0 >= frame.x0 and box.x1 <= frame.x1 and box.y0 >= frame.y0 and box.y1 <= frame.y1
 
 
 def ours_against_published(results: Results) -> Figure | None:
@@ -195,7 +220,7 @@ def ours_against_published(results: Results) -> Figure | None:
     ]
     if not points:
         return None
-    figure = Figure(figsize=(5.4, 5.4))
+    figure = Figure(figsize=(6.6, 5.4))
     axes = figure.subplots()
     axes.plot([0, 100], [0, 100], color=PALE, linewidth=1)
     axes.scatter([x for _, x, _ in points], [y for _, _, y in points], color=OURS, s=18)
@@ -203,6 +228,8 @@ def ours_against_published(results: Results) -> Figure | None:
     axes.set_ylabel("our F1 in %")
     axes.set_title("NPT-AD with the paper's settings", loc="left")
     axes.set_aspect("equal")
+    axes.set_xlim(-4, 124)  # most points are in the upper right corner, and their names need room
+    axes.set_xticks(range(0, 101, 20))
     _label_points(axes, [(x, y) for _, x, y in points], [name for name, _, _ in points], fontsize=7)
     return figure
 

@@ -9,6 +9,9 @@ from pathlib import Path
 
 from nptad.files import replacing
 
+_FITTING_COLUMNS = 8
+"""Columns that a page of LaTeX has room for."""
+
 
 @dataclass(frozen=True)
 class Figure:
@@ -40,20 +43,21 @@ class Grid:
         return "\n".join(lines) + "\n"
 
     def latex(self) -> str:
-        """A LaTeX tabular in a table environment."""
+        """A LaTeX tabular in a table environment, made smaller if it would not fit the page."""
+        before, after = (r"\resizebox{\textwidth}{!}{", "}") if len(self.columns) > _FITTING_COLUMNS else ("", "")
         head = " & ".join(_escape(column) for column in self.columns)
         body = [" & ".join(_latex(cell) for cell in row) + r" \\" for row in self.rows]
         return "\n".join(
             [
                 r"\begin{table}",
                 rf"\caption{{{_escape(self.caption)}}}",
-                rf"\begin{{tabular}}{{l{'r' * (len(self.columns) - 1)}}}",
+                rf"{before}\begin{{tabular}}{{l{'r' * (len(self.columns) - 1)}}}",
                 r"\toprule",
                 head + r" \\",
                 r"\midrule",
                 *body,
                 r"\bottomrule",
-                r"\end{tabular}",
+                rf"\end{{tabular}}{after}",
                 r"\end{table}",
                 "",
             ]

@@ -180,7 +180,9 @@ def method_spec(name: str) -> MethodSpec:
     if name in METHODS:
         return METHODS[name]
     if ":" in name:
-        return array_method(name, name.partition(":")[2], name)
+        label = name.partition(":")[2]
+        taken = label in {spec.label for spec in METHODS.values()}
+        return array_method(name, name if taken else label, name)
     raise InputError(f"There is no method {name!r}; choose from {', '.join(METHODS)}, or give module:Class.")
 
 
