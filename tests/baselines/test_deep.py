@@ -259,6 +259,15 @@ class TestICL:
                 near = [exp(cosine(rest, window) / 0.3) for window in windows[row].tolist()]
                 assert actual[row, j].item() == pytest.approx(-log(near[j] / sum(near)), rel=1e-4, abs=1e-5)
 
+    def test_gradient_of_the_contrastive_loss(self):
+        rests, windows = (torch.randn(2, 4, 3, dtype=torch.double, requires_grad=True) for _ in range(2))
+        assert torch.autograd.gradcheck(lambda a, b: icl.contrastive_losses(a, b, 0.3), (rests, windows))
+
+    def test_no_gradient_of_an_embedding_without_length(self):
+        rests = torch.zeros(1, 4, 3, requires_grad=True)
+        icl.contrastive_losses(rests, torch.zeros(1, 4, 3), 0.3).sum().backward()
+        assert rests.grad.tolist() == torch.zeros(1, 4, 3).tolist()
+
     @pytest.mark.parametrize("n_columns", [7, 41, 3])
     def test_windows_and_rests(self, n_columns):
         network = icl.WindowMatcher(n_columns, 8)

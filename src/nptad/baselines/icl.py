@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 from math import floor, log
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -130,6 +131,21 @@ def contrastive_losses(rests: Tensor, windows: Tensor, temperature: float) -> Te
 
     The cosines with all windows of the row are the logits, its own window is the target.
     """
-    norms = (rests.norm(dim=2) + TINY)[:, :, None] * (windows.norm(dim=2) + TINY)[:, None, :]
+    norms = (_Norms.apply(rests) + TINY)[:, :, None] * (_Norms.apply(windows) + TINY)[:, None, :]
     logits = rests @ windows.mT / (temperature * norms)
     return logits.logsumexp(2) - logits.diagonal(dim1=1, dim2=2)
+
+
+class _Norms(torch.autograd.Function):
+    """Euclidean norms over the last axis, with a backward in one pass; torch's takes a third of the training."""
+
+    @staticmethod
+    def forward(ctx: Any, vectors: Tensor) -> Tensor:
+        norms = torch.linalg.vector_norm(vectors, dim=-1)
+        ctx.save_for_backward(vectors, norms)
+        return norms
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> Tensor:
+        vectors, norms = ctx.saved_tensors
+        return vectors * (grads[0] / norms.clamp(min=TINY)).unsqueeze(-1)
