@@ -326,3 +326,56 @@ def test_results_keep_a_users_column_of_the_same_name():
     table = results_table(detection, pa.table({"score": ["mine"]}), {})
     assert table.column_names == ["row", "score", "nptad_score", "p_value", "anomaly", "reasons"]
     assert table["score"].to_pylist() == ["mine"]
+
+
+@pytest.fixture(scope="module")
+def states(tmp_path_factory):
+    """A model of columns of text that look like truth values, numbers and dates in the rows of ``some``."""
+    folder = tmp_path_factory.mktemp("states")
+    random = np.random.default_rng(0)
+    kinds = [("true", "1.0", "2024-01-01"), ("false", "2.0", "2024-01-02"), ("unknown", "x", "never")]
+    rows = [(*kinds[i % 3], f"{random.normal():.3f}") for i in range(90)]
+    for name, kept in {"all": rows, "some": [row for row in rows if row[0] != "unknown"]}.items():
+        lines = ["on,code,since,size", *(",".join(row) for row in kept)]
+        (folder / f"{name}.csv").write_text("\n".join(lines), encoding="utf-8")
+        objects = (
+            f'{{"on": {on}, "code": {code}, "since": "{since}", "size": {size}}}' for on, code, since, size in kept
+        )
+        text = "\n".join(objects).replace("unknown", '"unknown"').replace(" x,", ' "x",')
+        (folder / f"{name}.jsonl").write_text(text, encoding="utf-8")
+    assert command("fit", folder / "all.csv", "--model", folder / "model", *QUICK) == (0, "", "")
+    return folder
+
+
+@pytest.mark.parametrize("suffix", ["csv", "jsonl"])
+def test_the_score_of_a_row_does_not_depend_on_the_rest_of_the_file(call, states, tmp_path, suffix):
+    scores = {}
+    for name in ("all", "some"):
+        output = tmp_path / f"{name}.parquet"
+        arguments = (states / "model", states / f"{name}.{suffix}", "--output", output, "--fdr", 0.1, "--quiet")
+        assert call("score", *arguments) == (0, "", "")
+        scores[name] = pq.read_table(output)["score"].to_pylist()
+    assert scores["some"] == [score for i, score in enumerate(scores["all"]) if i % 3 < 2]
+    _, out, _ = call("explain", states / "model", states / f"some.{suffix}", "--rows", 0, "--json")
+    assert {"true", "1.0", "2024-01-01"} < {reason["seen"] for reason in json.loads(out)[0]["reasons"]}
+
+
+def test_the_score_of_a_row_does_not_depend_on_the_rest_of_a_file_read_in_parts(call, states, tmp_path):
+    for output in (tmp_path / "whole.parquet", f"{tmp_path}/parts/"):
+        arguments = (states / "model", states / "some.csv", "--output", output, "--false-alarm-rate", 0.1, "--quiet")
+        assert call("score", *arguments) == (0, "", "")
+    assert pq.read_table(tmp_path / "parts")["score"].equals(pq.read_table(tmp_path / "whole.parquet")["score"])
+
+
+def test_a_stray_cell_among_numbers_is_told_at_fit_and_named_at_scoring(call, folder, tmp_path):
+    lines = (folder / "orders.csv").read_text(encoding="utf-8").splitlines()
+    lines[5] = lines[5].replace(lines[5].split(",")[3], '"22OO"')
+    (tmp_path / "orders.csv").write_text("\n".join(lines), encoding="utf-8")
+    fit = ("fit", tmp_path / "orders.csv", "--model", tmp_path / "model", "--ignore", "id,known", "--time-limit", 0.1)
+    code, _, err = command(*fit)
+    assert code == 0
+    assert "1 of 80 cells of column 'weight' is no number ('22OO' in row 4)" in err
+    code, _, err = call("score", folder / "model", tmp_path / "orders.csv", "--ignore", "id,known")
+    assert code == 1
+    assert "'weight'" in err
+    assert "'22OO' in row 4" in err

@@ -432,20 +432,42 @@ def test_two_columns_of_one_name_are_refused(table):
 @pytest.mark.parametrize(
     ("training", "later", "message"),
     [
-        ([1.5, 2.5, 3.5], ["1.5", "oops"], "'a' held number cells in training but now holds text, such as '1.5'"),
+        (
+            [1.5, 2.5, 3.5],
+            ["1.5", "oops"],
+            "'a' held number cells in training but now holds text, such as 'oops' in row 1",
+        ),
         (
             [datetime(2024, 1, 1), datetime(2024, 1, 2)],
             [1.0, 2.0],
             "'a' held time cells in training but now holds number",
         ),
         (["x", "y"], [datetime(2024, 1, 1)], "'a' held text cells in training but now holds time"),
-        ([True, False], ["yes"], "'a' held boolean cells in training but now holds text, such as 'yes'"),
+        ([True, False], ["yes"], "'a' held boolean cells in training but now holds text, such as 'yes' in row 0"),
     ],
 )
 @any_frame
 def test_another_kind_of_cell_than_in_training_is_refused(frame, training, later, message):
     with pytest.raises(InputError, match=message):
         encode(learn_schema(frame({"a": training})), frame({"a": later}))
+
+
+@any_frame
+def test_truth_values_and_whole_numbers_are_met_in_the_spelling_of_training(frame):
+    schema = learn_schema(frame({"on": ["true", "false", "unknown"], "code": ["7", "8", "x"]}))
+    assert encode(schema, frame({"on": [False, True], "code": [7.0, 8.0]})).tolist() == [[0, 0], [1, 1]]
+    assert encode(schema, frame({"on": ["true", "unknown"], "code": ["7.0", "07"]})).tolist() == [[1, 0], [2, -1]]
+
+
+def test_numbers_with_a_stray_text_are_told(rng):
+    numbers = [f"{number:.2f}" for number in rng.normal(size=140)]
+    with pytest.warns(TableWarning, match=r"1 of 139 cells of column 'power' is no number \('22OO' in row 7\)"):
+        learn_schema(pa.table({"power": [*numbers[:7], "22OO", *numbers[8:139], None]}))
+
+
+def test_codes_among_which_some_are_numbers_are_not_told(recwarn):
+    learn_schema(pa.table({"code": ["1", "2", "3", "x", "y", "z"] * 10, "key": ["01", "02", "x"] * 20}))
+    assert not recwarn
 
 
 # No table at all

@@ -277,7 +277,8 @@ def score(
         raise InputError("--json and the scores would both go to standard output; name a file with --output.")
     output_format(output)
     detector = load(model, device)
-    selection = select_columns(read_table(data), _names(ignore), label)
+    table = read_table(data, as_text=detector.schema_.text_columns)
+    selection = select_columns(table, _names(ignore), label)
     detector.set_params(verbose=not quiet)
     detection = detector.detect(selection.features, fdr=fdr, false_alarm_rate=false_alarm_rate)
     why = {}
@@ -329,7 +330,8 @@ def explain(
     from nptad.terminal import explanation_dict, print_explanation, print_json
 
     detector = load(model, device)
-    features = select_columns(read_table(data), _names(ignore)).features
+    table = read_table(data, as_text=detector.schema_.text_columns)
+    features = select_columns(table, _names(ignore)).features
     explanation = explain_rows_of(detector, features, _row_numbers(rows, features.num_rows))
     if json:
         print_json(explanation_dict(explanation))

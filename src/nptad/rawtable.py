@@ -31,6 +31,8 @@ class RawColumns:
     holds: dict[str | int, Holds]
     n_rows: int
     named: bool
+    first_row: int = 0
+    """The number of the first row in error messages."""
 
 
 def read_columns(table: Any, first_row: int = 0) -> RawColumns:
@@ -51,7 +53,7 @@ def read_columns(table: Any, first_row: int = 0) -> RawColumns:
     cells, holds = {}, {}
     for name, series in zip(names, frame.iter_columns(), strict=True):
         cells[name], holds[name] = _read_series(series, name, first_row)
-    return RawColumns(cells, holds, len(frame), named=True)
+    return RawColumns(cells, holds, len(frame), named=True, first_row=first_row)
 
 
 def _require_cells(n_rows: int, n_columns: int) -> None:
@@ -90,7 +92,7 @@ def _read_array(table: Any, first_row: int) -> RawColumns:
     holds: dict[str | int, Holds] = {}
     for j in range(array.shape[1]):
         cells[j], holds[j] = _read_values(array[:, j], j, first_row)
-    return RawColumns(cells, holds, len(array), named=False)
+    return RawColumns(cells, holds, len(array), named=False, first_row=first_row)
 
 
 def _read_series(series: nw.Series[Any], name: str | int, first_row: int) -> tuple[np.ndarray, Any]:

@@ -262,6 +262,20 @@ def has_decimal_commas(columns: Sequence[pa.ChunkedArray], delimiter: bytes) -> 
     return False
 
 
+def looks_like(cell: str, holds: str) -> bool:
+    """True if a text could stand in a column of numbers, truth values, times or times of day, as a missing cell too.
+
+    Examples
+    --------
+    >>> [looks_like(cell, "number") for cell in ("2.5", "-", "22OO", "007")]
+    [True, True, False, False]
+    """
+    cell = cell.strip()
+    pattern = {"number": _NUMBER, "boolean": _TRUTH, "time": _TIME_STAMP, "duration": _TIME_OF_DAY}[holds]
+    fits = re.match(pattern, cell) is not None and not (holds == "number" and re.match(_PADDED, cell))
+    return fits or cell in _MISSING_AMONG_VALUES
+
+
 def infer_type(column: pa.ChunkedArray, decimal_comma: bool = False) -> pa.ChunkedArray:
     """Cells of text as whole numbers, numbers, truth values or times, if all of them are; else as they were.
 
@@ -305,7 +319,8 @@ def _first_fitting(column: pa.ChunkedArray, readings: Readings) -> pa.ChunkedArr
 class StreamedColumn:
     """What :func:`infer_type` does, for a column of text that comes in blocks and is never held as a whole.
 
-    :meth:`look` at all blocks first; then :meth:`read` gives each in the type that fits all of them.
+    :meth:`look` at all blocks first; then :meth:`read` gives each in the type that fits all of them, or as the text
+    that it is if ``as_text`` is true.
 
     Examples
     --------
@@ -318,9 +333,10 @@ class StreamedColumn:
     [[1.0, None], [2.5]]
     """
 
-    def __init__(self) -> None:
+    def __init__(self, as_text: bool = False) -> None:
         self.empty = True
         """True if all cells are missing."""
+        self._as_text = as_text
         self._first = ""
         self._fitting: dict[str, list[pa.DataType]] = {}
         self._all_comma_numbers, self._with_comma, self._surely_decimal = True, False, False
@@ -328,7 +344,7 @@ class StreamedColumn:
     def look(self, block: pa.ChunkedArray) -> None:
         """Take note of what the cells of a block can be."""
         self.empty = self.empty and block.null_count == len(block)
-        if not self._first:
+        if not self._first and not self._as_text:
             self._first = _first(block)
             readings = _readings(decimal_comma=True).items()
             self._fitting = {pattern: list(r.types) for pattern, r in readings if re.match(pattern, self._first)}

@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import numbers
+import re
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -19,12 +20,16 @@ import numpy as np
 from nptad.errors import InputError, TableWarning
 from nptad.loss import UNSEEN, CellLayout
 from nptad.rawtable import Holds, RawColumns, read_columns, texts
+from nptad.sniff import looks_like
 
 MAX_CATEGORIES = 100
 """A column keeps at most this many categories; the rarest are pooled beyond it."""
 
 OPEN_SHARE = 0.05
 """Share of cells with a category of their own above which a column with many categories counts as open to new ones."""
+
+MOSTLY_NUMBERS = 0.9
+"""Share of numbers among the cells of a text column from which on the others are taken for mistakes, and told."""
 
 LARGEST_STANDARDISED = 1e6
 """Standard deviations at which a number is cut off, so that its square still fits into a float32."""
@@ -83,6 +88,11 @@ class Schema:
         cardinalities = tuple(c.cardinality for c in self.used if c.kind == "categorical")
         return CellLayout(len(self.used) - len(cardinalities), cardinalities)
 
+    @property
+    def text_columns(self) -> tuple[str, ...]:
+        """The columns that held text, which a file to be scored must not be read as anything else."""
+        return tuple(str(c.name) for c in self.columns if self.named and c.holds == "text")
+
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON; :meth:`from_dict` gives the schema back."""
         return dataclasses.asdict(self)
@@ -124,7 +134,7 @@ def learn_schema(table: Any, categorical_features: Sequence[str | int] | None = 
         )
     chosen = None if categorical_features is None else {_find(names, feature) for feature in categorical_features}
     columns = tuple(_learn_column(raw, name, chosen) for name in names)
-    _report_columns(columns)
+    _report_columns(columns, raw)
     schema = Schema(columns, raw.n_rows, raw.named)
     if not schema.used:
         raise InputError("No column of the table has a value; there is nothing to learn from.")
@@ -182,7 +192,7 @@ def _learn_column(raw: RawColumns, name: str | int, chosen: set[str | int] | Non
     return Column(name, "categorical", holds, categories=tuple(values.tolist()), missing=missing)
 
 
-def _report_columns(columns: tuple[Column, ...]) -> None:
+def _report_columns(columns: tuple[Column, ...], raw: RawColumns) -> None:
     """Say once, in one warning, what is unusual about the columns."""
     notes: list[tuple[str, Callable[[Column], bool]]] = [
         ("have no value in training and are ignored", lambda c: c.kind == "ignored"),
@@ -197,13 +207,30 @@ def _report_columns(columns: tuple[Column, ...]) -> None:
             lambda c: c.open,
         ),
     ]
-    found = []
+    found = [note for column in columns if (note := _stray_texts(column, raw.cells[column.name]))]
     for text, applies in notes:
         names = [c.name for c in columns if applies(c)]
         if names:
             found.append(f"{len(names)} column(s) ({_listed(names)}) {text}")
     if found:
         warnings.warn("; ".join(found) + ".", TableWarning, stacklevel=4)
+
+
+def _stray_texts(column: Column, cells: np.ndarray) -> str:
+    """What to say of texts that keep a column from being one of numbers; empty if there are none, or many."""
+    likely = [looks_like(str(category), "number") for category in column.categories]
+    if column.holds != "text" or sum(likely) <= len(likely) / 2:  # which spares most columns the look at every cell
+        return ""
+    n_cells = len(cells) - column.missing
+    stray = [row for row, cell in enumerate(cells) if cell is not None and not looks_like(cell, "number")]
+    if not 0 < len(stray) <= (1 - MOSTLY_NUMBERS) * n_cells:
+        return ""
+    such_as, are = ("", "is no number") if len(stray) == 1 else ("such as ", "are no numbers")
+    first = f"{such_as}{cells[stray[0]][:40]!r} in row {stray[0]}"
+    return (
+        f"{len(stray):,} of {n_cells:,} cells of column {column.name!r} {are} ({first}), so that all of them count as "
+        "categories; correct or empty what is wrong to have numbers"
+    )
 
 
 def match(schema: Schema, raw: RawColumns) -> dict[str | int, np.ndarray]:
@@ -225,7 +252,7 @@ def match(schema: Schema, raw: RawColumns) -> dict[str | int, np.ndarray]:
         if len(raw.cells) != len(known):
             raise InputError(f"X has {len(raw.cells)} features, but NPTAD is expecting {len(known)} features as input.")
         renamed = dict(zip(known, raw.cells, strict=True))
-    return {c.name: _as_learnt(c, raw.cells[renamed[c.name]], raw.holds[renamed[c.name]]) for c in schema.columns}
+    return {c.name: _as_learnt(c, raw, renamed[c.name]) for c in schema.columns}
 
 
 def _listed(names: Sequence[str | int]) -> str:
@@ -233,8 +260,9 @@ def _listed(names: Sequence[str | int]) -> str:
     return shown + (f" and {len(names) - 5} more" if len(names) > 5 else "")
 
 
-def _as_learnt(column: Column, cells: np.ndarray, holds: str) -> np.ndarray:
+def _as_learnt(column: Column, raw: RawColumns, name: str | int) -> np.ndarray:
     """Cells in the form the column had in training; a different kind of content is an error."""
+    cells, holds = raw.cells[name], raw.holds[name]
     empty = all(v is None for v in cells) if cells.dtype == object else bool(np.isnan(cells).all())
     if column.holds == holds or column.kind == "ignored":
         return cells
@@ -247,10 +275,12 @@ def _as_learnt(column: Column, cells: np.ndarray, holds: str) -> np.ndarray:
         return np.array([np.nan if v is None else float(v) for v in cells])
     if column.holds == "boolean" and holds == "number" and np.isin(cells[~np.isnan(cells)], (0, 1)).all():
         return np.array([None if np.isnan(v) else bool(v) for v in cells], dtype=object)
-    example = next(v for v in cells if v is not None and v == v)
+    present = [row for row, v in enumerate(cells) if v is not None and v == v]
+    other = (row for row in present if holds != "text" or not looks_like(cells[row], column.holds))
+    row = next(other, present[0])
     raise InputError(
         f"Column {column.name!r} held {column.holds} cells in training but now holds {holds}, "
-        f"such as {str(example)[:40]!r}."
+        f"such as {str(cells[row])[:40]!r} in row {raw.first_row + row}."
     )
 
 
@@ -263,6 +293,8 @@ def _encode_column(column: Column, cells: np.ndarray) -> np.ndarray:
     if cells.dtype == object:
         position = {category: code for code, category in enumerate(column.categories)}
         position |= dict.fromkeys(column.pooled, pool)
+        if column.holds == "text":  # exact matches come last, so that they win
+            position = {_other_spelling(str(category)): code for category, code in position.items()} | position
         return np.array([np.nan if v is None else position.get(v, unknown) for v in cells], dtype=np.float32)
     categories = np.array(column.categories, dtype=np.float64)
     codes = np.full(len(cells), float(unknown))
@@ -276,6 +308,13 @@ def _encode_column(column: Column, cells: np.ndarray) -> np.ndarray:
     codes[np.isin(cells, np.array(column.pooled, dtype=np.float64))] = pool
     codes[np.isnan(cells)] = np.nan
     return codes
+
+
+def _other_spelling(category: str) -> str:
+    """How a text is spelt where it was taken for a number or a truth value on its way: 7.0 for 7, True for true."""
+    if whole := re.fullmatch(r"(-?\d+)(\.0)?", category):
+        return whole[1] if whole[2] else f"{category}.0"
+    return category.capitalize() if category.lower() in ("true", "false") else category
 
 
 def _rounded(values: np.ndarray) -> np.ndarray:

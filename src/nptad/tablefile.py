@@ -9,7 +9,7 @@ import gzip
 import sys
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from functools import partial
 from os import PathLike
@@ -30,7 +30,6 @@ Place = str | PathLike[str] | BinaryIO
 """A path, "-" for standard input or output, or an open binary file."""
 
 
-_TEXT_FORMATS = ("csv", "tsv", "jsonl")
 _PACKED_SUFFIX = ".gz"
 GZIP = b"\x1f\x8b"
 ARROW_STREAM = b"\xff\xff\xff\xff"
@@ -39,7 +38,7 @@ _BEGINNING = 8
 _WORKBOOKS = (b"PK\x03\x04", b"\xd0\xcf\x11\xe0")
 
 
-def read_table(source: Place, format: str | None = None) -> pa.Table:
+def read_table(source: Place, format: str | None = None, as_text: Collection[str] = ()) -> pa.Table:
     r"""Read a whole table.
 
     Parameters
@@ -48,6 +47,9 @@ def read_table(source: Place, format: str | None = None) -> pa.Table:
         A file, standard input, or an open binary file, which is read to its end.
     format : {"csv", "tsv", "jsonl", "parquet", "arrow"}, optional
         Default: what the suffix of the path says, otherwise what the first bytes say.
+    as_text : names
+        Columns of a text format that are text, whatever their cells look like. For a table that is to be scored
+        :attr:`nptad.table.Schema.text_columns`: of true, false and unknown it may have only the first two.
 
     Returns
     -------
@@ -90,10 +92,11 @@ def read_table(source: Place, format: str | None = None) -> pa.Table:
     where = _name(source, "standard input")
     data = _unpack(_read(source, where), where)
     format = check_beginning(data[:_BEGINNING], format, where) or format
-    if format in (None, *_TEXT_FORMATS):
-        data = to_utf8(data, where)
-        format = format or ("jsonl" if data[:4096].lstrip().startswith((b"{", b"[")) else "csv")
-    return _READERS[format](data, where)
+    if format in _READERS:
+        return _READERS[format](data, where)
+    data = to_utf8(data, where)
+    format = format or ("jsonl" if data[:4096].lstrip().startswith((b"{", b"[")) else "csv")
+    return _TEXT_READERS[format](data, where, as_text)
 
 
 def check_beginning(data: bytes, format: str | None, where: str) -> str | None:
@@ -176,7 +179,7 @@ def format_of(path: Place) -> str:
     suffixes = [suffix.lower() for suffix in Path(str(path)).suffixes]
     packed = suffixes[-1:] == [_PACKED_SUFFIX]
     format = SUFFIXES.get("".join(suffixes[-2:-1] if packed else suffixes[-1:]))
-    if format is None or (packed and format not in _TEXT_FORMATS):
+    if format is None or (packed and format in _READERS):
         raise InputError(
             f"{path} has no suffix that says its format; use one of {', '.join(SUFFIXES)} (text also with .gz)."
         )
@@ -184,8 +187,8 @@ def format_of(path: Place) -> str:
 
 
 def _check_format(format: str | None) -> str | None:
-    if format is not None and format not in _READERS:
-        raise InputError(f"format must be one of {', '.join(_READERS)}, got {format!r}.")
+    if format is not None and format not in _WRITERS:
+        raise InputError(f"format must be one of {', '.join(_WRITERS)}, got {format!r}.")
     return format
 
 
@@ -310,12 +313,11 @@ def _write_parquet(table: pa.Table, sink: BinaryIO) -> None:
     pyarrow.parquet.write_table(table, sink)
 
 
-_READERS: dict[str, Callable[[bytes, str], pa.Table]] = {
+_READERS: dict[str | None, Callable[[bytes, str], pa.Table]] = {"parquet": _read_parquet, "arrow": _read_arrow}
+_TEXT_READERS: dict[str, Callable[[bytes, str, Collection[str]], pa.Table]] = {
     "csv": read_delimited,
     "tsv": partial(read_delimited, delimiter=b"\t"),
     "jsonl": read_json_lines,
-    "parquet": _read_parquet,
-    "arrow": _read_arrow,
 }
 _WRITERS: dict[str, Callable[[pa.Table, BinaryIO], None]] = {
     "csv": partial(write_delimited, delimiter=","),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import Any, BinaryIO, NamedTuple
 
 import pyarrow as pa
@@ -59,16 +59,20 @@ def _hide_excel_line(data: bytes) -> tuple[bytes, bytes | None]:
     return data, None
 
 
-def read_delimited(data: bytes, where: str, delimiter: bytes | None = None) -> pa.Table:
-    """Read a table with a header line; ``where`` names it in errors, a missing ``delimiter`` is sniffed."""
+def read_delimited(data: bytes, where: str, as_text: Collection[str] = (), delimiter: bytes | None = None) -> pa.Table:
+    """Read a table with a header line.
+
+    ``where`` names it in errors, the columns ``as_text`` stay text, a missing ``delimiter`` is sniffed.
+    """
     header = read_header(data, where, delimiter)
     data, _ = _hide_excel_line(data)
     if data.count(b'"') % 2:  # pyarrow would take the rest of the file for one cell
         _refuse_bad_record(data, header.delimiter, where)
     columns = _parse_cells(data, header, where)
-    decimal_comma = has_decimal_commas(columns, header.delimiter)
-    for j, column in enumerate(columns):  # one by one in place: the text of a column is not needed any more
-        columns[j] = infer_type(column, decimal_comma)
+    of_values = [j for j, name in enumerate(header.names) if name not in as_text]
+    decimal_comma = has_decimal_commas([columns[j] for j in of_values], header.delimiter)
+    for j in of_values:  # one by one in place: the text of a column is not needed any more
+        columns[j] = infer_type(columns[j], decimal_comma)
     n_columns = count_columns(header, [column.null_count == len(column) for column in columns])
     return pa.table(columns[:n_columns], header.names[:n_columns])
 
@@ -164,8 +168,8 @@ def _refuse_bad_record(data: bytes, delimiter: bytes, where: str) -> None:
             )
 
 
-def read_json_lines(data: bytes, where: str) -> pa.Table:
-    """Read one flat object a line; ``where`` names the table in errors."""
+def read_json_lines(data: bytes, where: str, as_text: Collection[str] = ()) -> pa.Table:
+    """Read one flat object a line; ``where`` names the table in errors, the columns ``as_text`` stay text."""
     for number, line in _lines(data):
         # Only to pass pyarrow what is flat: it would crash the process on thousands of brackets within each other.
         if line.count(b"{") != 1 or b"[" in line or line[:1] != b"{" or line[-1:] != b"}":
@@ -173,14 +177,20 @@ def read_json_lines(data: bytes, where: str) -> pa.Table:
     try:
         try:
             table = _parse_json(data)
+            mixed = any(field.name in as_text and field.type not in (pa.string(), pa.null()) for field in table.schema)
         except pa.ArrowInvalid:
-            table = _parse_json(_with_mixed_as_text(data, where))
+            mixed = True
+        if mixed:
+            table = _parse_mixed_json(data, where, as_text)
     except pa.ArrowInvalid as error:
         raise InputError(f"{where} cannot be read as JSON lines ({one_line(error)}); correct it.") from error
     if not table.num_columns:
         raise InputError(f'{where} has no columns; give one JSON object per line, like {{"a": 1}}.')
-    columns = [infer_times(column) if column.type == pa.string() else column for column in table.columns]
-    return pa.table(columns, table.column_names)
+    columns = {
+        name: infer_times(column) if column.type == pa.string() and name not in as_text else column
+        for name, column in zip(table.column_names, table.columns, strict=True)
+    }
+    return pa.table(columns)
 
 
 def _lines(data: bytes) -> Iterator[tuple[int, bytes]]:
@@ -205,25 +215,27 @@ def _parse_line(line: bytes, number: int, where: str) -> dict[str, Any]:
     return row
 
 
-def _parse_json(data: bytes) -> pa.Table:
+def _parse_json(data: bytes, as_text: Collection[str] = ()) -> pa.Table:
+    types = pyarrow.json.ParseOptions(explicit_schema=pa.schema([(name, pa.string()) for name in as_text]))
+
     def read(block_size: int) -> pa.Table:
         options = pyarrow.json.ReadOptions(block_size=block_size)
-        return pyarrow.json.read_json(pa.BufferReader(data), options)
+        return pyarrow.json.read_json(pa.BufferReader(data), options, types)
 
     return _in_blocks(read, len(data))
 
 
-def _with_mixed_as_text(data: bytes, where: str) -> bytes:
-    """The same objects with text in all columns that hold several types, which pyarrow refuses."""
+def _parse_mixed_json(data: bytes, where: str, as_text: Collection[str]) -> pa.Table:
+    """The table with text in the given columns and in those that hold several types, which pyarrow refuses."""
     rows = [_parse_line(line, number, where) for number, line in _lines(data)]
     kinds: dict[str, set[type]] = {}
     for row in rows:
         for name, value in row.items():
             kinds.setdefault(name, set()).add(float if type(value) is int else type(value))
-    mixed = [name for name, found in kinds.items() if len(found - {type(None)}) > 1]
+    mixed = [name for name, found in kinds.items() if name in as_text or len(found - {type(None)}) > 1]
     for row in rows:
         row |= {name: json.dumps(row[name]) for name in mixed if not isinstance(row.get(name), str | None)}
-    return b"\n".join(json.dumps(row).encode() for row in rows)
+    return _parse_json(b"\n".join(json.dumps(row).encode() for row in rows), mixed).select(list(kinds))
 
 
 def _in_blocks(read: Callable[[int], pa.Table], n_bytes: int) -> pa.Table:

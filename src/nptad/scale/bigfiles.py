@@ -11,7 +11,7 @@ import os
 import threading
 import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -107,7 +107,7 @@ def score_files(
     WorkerError
         If a worker was killed. What is finished is kept.
     """
-    rate = ArrowScorer(replace(options, device="cpu")).false_alarm_rate  # a model that cannot be used shows now
+    scorer = ArrowScorer(replace(options, device="cpu"))  # a model that cannot be used shows now
     made_with = {
         "model": fingerprint(options.model),
         "list of ignored columns": list(options.ignore),
@@ -115,10 +115,10 @@ def score_files(
         "choice of reasons": options.reasons,
     }
     with open_folder(Path(output), made_with, inputs) as folder:
-        run = _Run(options, list(inputs), folder)
+        run = _Run(options, list(inputs), scorer.detector.schema_.text_columns, folder)
         run.carry_out(engine(options, jobs), verbose)
         parts, rows, anomalies = folder.total()
-        return FilesScored(len(inputs), parts, rows, anomalies, rate)
+        return FilesScored(len(inputs), parts, rows, anomalies, scorer.false_alarm_rate)
 
 
 @dataclass(frozen=True)
@@ -135,8 +135,10 @@ class _Piece:
 class _Run:
     """What the threads of one run share."""
 
-    def __init__(self, options: ScoringOptions, inputs: list[str], folder: OutputFolder) -> None:
-        self._options, self._inputs, self._folder = options, inputs, folder
+    def __init__(
+        self, options: ScoringOptions, inputs: list[str], as_text: Collection[str], folder: OutputFolder
+    ) -> None:
+        self._options, self._inputs, self._as_text, self._folder = options, inputs, as_text, folder
         self._sizes = [os.path.getsize(path) for path in inputs]
         self._failed: dict[int, str] = {}
         self._notes: dict[str, str] = {}
@@ -200,7 +202,7 @@ class _Run:
             finished = set(self._folder.parts.get(file, ()))
             first = next(number for number in range(len(finished) + 1) if number not in finished)
             try:
-                stream = open_stream(path)
+                stream = open_stream(path, self._as_text)
                 for number, table in enumerate(stream.parts(first), first):
                     if file in self._failed:
                         break

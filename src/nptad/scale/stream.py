@@ -5,7 +5,7 @@ The parts together are what :func:`nptad.tablefile.read_table` gives, type by ty
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from pathlib import Path
@@ -69,8 +69,10 @@ def part_rows(n_columns: int) -> int:
     return max(_SMALLEST_PART_ROWS, min(_LARGEST_PART_ROWS, _PART_CELLS // max(n_columns, 1)))
 
 
-def open_stream(path: str | Path) -> TableStream:
+def open_stream(path: str | Path, as_text: Collection[str] = ()) -> TableStream:
     """Open a Parquet, Arrow, CSV or TSV file; a text is read once to find out its encoding and its types.
+
+    The columns ``as_text`` of a text are text, whatever their cells look like.
 
     Raises
     ------
@@ -89,7 +91,7 @@ def open_stream(path: str | Path) -> TableStream:
             return _open_parquet(where)
         if format == "arrow":
             return _open_arrow(where, beginning.startswith(ARROW_STREAM))
-        text = open_text(where, b"\t" if format == "tsv" else None)
+        text = open_text(where, b"\t" if format == "tsv" else None, as_text)
         return TableStream(where, text.n_rows, text.n_columns, lambda row: _from_row(text.blocks(), row))
 
 

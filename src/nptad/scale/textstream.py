@@ -6,7 +6,7 @@ Three passes, each in constant memory: the encoding, the types of the columns, t
 from __future__ import annotations
 
 import gzip
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, BinaryIO, cast
@@ -32,14 +32,14 @@ class TextStream:
     """All rows, in blocks of a few MB."""
 
 
-def open_text(where: str, delimiter: bytes | None = None) -> TextStream:
-    """Look through a text once for its types; a missing ``delimiter`` is sniffed."""
+def open_text(where: str, delimiter: bytes | None = None, as_text: Collection[str] = ()) -> TextStream:
+    """Look through a text once for its types; a missing ``delimiter`` is sniffed, columns ``as_text`` stay text."""
     with _bytes_of(where) as file:
         mark, encoding = sniff_encoding(iter(lambda: file.read(_STEP), b""), where)
     with _utf8_of(where, mark, encoding) as text:
         header = read_header(text.read(2 * _STEP), where, delimiter)
 
-    columns = [StreamedColumn() for _ in header.names]
+    columns = [StreamedColumn(name in as_text) for name in header.names]
     n_rows = 0
     with _utf8_of(where, mark, encoding) as text:
         for block in _text_blocks(text, header, where):
