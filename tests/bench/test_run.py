@@ -269,6 +269,7 @@ def test_contaminated_sets_are_trained_with_anomalies(monkeypatch, tmp_path):
     ("fit", "score", "outcome", "reason"),
     [
         ("raise ValueError('two\\nlines')", "x[:, 0]", "failed", "ValueError: two"),
+        ("raise ValueError('\\033[1;31mred\\033[0m')", "x[:, 0]", "failed", "ValueError: red"),
         ("pass", "x[:, 0] * np.nan", "failed", "ValueError: Input contains NaN."),
         (
             "pass",
@@ -279,7 +280,7 @@ def test_contaminated_sets_are_trained_with_anomalies(monkeypatch, tmp_path):
         ("raise MemoryError('no more')", "x", "memory", "MemoryError: no more"),
         ("import torch; torch.empty(2**58)", "x", "memory", "can't allocate memory"),
     ],
-    ids=["error", "nan", "shape", "memory", "memory of torch"],
+    ids=["error", "coloured", "nan", "shape", "memory", "memory of torch"],
 )
 def test_a_run_that_fails_is_recorded_with_its_reason_and_the_others_go_on(
     monkeypatch, tmp_path, fit, score, outcome, reason

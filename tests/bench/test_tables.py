@@ -403,6 +403,16 @@ def test_what_is_known_about_the_contamination_study_stands_beside_it(tmp_path):
     assert "\nThe set is our own.\n" in section(page_of(tmp_path, small_study()), "Contaminated training rows")
 
 
+def test_the_settings_of_the_contamination_study_stand_beside_it(tmp_path):
+    records = [a_record(f"separable@{share}", "npt-ad", "paper", settings={"dropout": 0}) for share in (0, 0.05)]
+    study = section(page_of(tmp_path, [*records, a_record("separable@0", "goad")]), "Contaminated training rows")
+    assert (
+        "The paper's settings: 100 steps of all rows, learning rate 0.01, embedding 16, masking probability 0.15, "
+        "masks of one cell. What differs:\n\n* NPT-AD: dropout 0 instead of 0.1\n"
+    ) in study
+    assert study.count("instead of") == 1
+
+
 def test_a_method_of_ones_own_is_in_all_tables_and_figures(tmp_path):
     study = [*small_study(), *(an_own_record(name, f1=99.0) for name in ("wine", "glass", "breastw"))]
     page = page_of(tmp_path, study)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from nptad.bench.run import Limits, supervise
 from nptad.bench.store import Record
-from nptad.bench.worker import Task
+from nptad.bench.worker import Task, reason_of
 from nptad.scale.ray import connect
 
 
@@ -34,5 +34,4 @@ def supervise_on_ray(task: Task, limits: Limits) -> Iterator[Record]:
             left.remove(record["seed"])
             yield record
     except ray.exceptions.RayError as error:
-        reason = f"{type(error).__name__}: {error}".splitlines()[0]
-        yield from (task.record(seed, "failed", reason=reason) for seed in left)
+        yield from (task.record(seed, "failed", reason=reason_of(error)) for seed in left)

@@ -183,15 +183,17 @@ def accuracy_against_runtime(results: Results) -> Figure | None:
     axes.scatter(seconds, means, color=[OURS if mine else OTHERS for mine in _ours(columns)])
     axes.set_xscale("log")
     axes.margins(x=0.2, y=0.15)
-    _label_points(axes, list(zip(seconds, means, strict=True)), [column.label for column in columns])
+    _label_points(figure, axes, list(zip(seconds, means, strict=True)), [column.label for column in columns])
     axes.set_xlabel("processor seconds per run, geometric mean (training and scoring)")
     axes.set_title(f"Mean F1 in % over {len(common)} data sets", loc="left")
     return figure
 
 
-def _label_points(axes: Axes, points: list[tuple[float, float]], labels: list[str], **style: Any) -> None:
+def _label_points(
+    figure: Figure, axes: Axes, points: list[tuple[float, float]], labels: list[str], **style: Any
+) -> None:
     """Write a name beside every point, in the picture and where it covers no other name and no other point."""
-    axes.figure.draw_without_rendering()  # limits are final only then, and places depend on them
+    figure.draw_without_rendering()  # limits are final only then, and places depend on them
     taken = [Bbox.from_bounds(x - 4, y - 4, 8, 8) for x, y in axes.transData.transform(points)]
     for label, point in zip(labels, points, strict=True):
         text = axes.annotate(label, point, textcoords="offset points", xytext=(0, 0), **style)
@@ -230,7 +232,7 @@ def ours_against_published(results: Results) -> Figure | None:
     axes.set_aspect("equal")
     axes.set_xlim(-4, 124)  # most points are in the upper right corner, and their names need room
     axes.set_xticks(range(0, 101, 20))
-    _label_points(axes, [(x, y) for _, x, y in points], [name for name, _, _ in points], fontsize=7)
+    _label_points(figure, axes, [(x, y) for _, x, y in points], [name for name, _, _ in points], fontsize=7)
     return figure
 
 

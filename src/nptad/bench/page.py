@@ -8,10 +8,12 @@ from pathlib import Path
 from nptad.bench.datasets import DATASETS
 from nptad.bench.grid import Grid
 from nptad.bench.methods import method_spec
+from nptad.bench.presets import paper_settings
 from nptad.bench.run import shape_of
-from nptad.bench.stats import Column, Results, columns_of, gather, is_current, out_of_order
+from nptad.bench.stats import Column, Results, Series, columns_of, gather, is_current, out_of_order
 from nptad.bench.store import Record, require_records
 from nptad.bench.tables import (
+    CONTAMINATION,
     ablation_table,
     against_published,
     contamination_table,
@@ -100,6 +102,7 @@ def _page(
             section("All methods, average precision", "main_average_precision"),
             section("Which dependencies matter", "ablation"),
             section("Contaminated training rows", "contamination", figures=("contamination",)),
+            _contamination_settings(results),
             f"{reasons['contamination']}\n" if "contamination" in reasons else "",
             section("Scoring rules", "rules_f1", "rules_auroc"),
             section("Run time", "runtime", figures=("accuracy_runtime",)),
@@ -122,7 +125,10 @@ def _coverage(records: list[Record], results: Results, reasons: dict[str, str]) 
         counts = [len(results[c, dataset].records) if (c, dataset) in results else 0 for c in columns]
         lines.append(f"| {dataset} | " + " | ".join(str(count or "") for count in counts) + " |")
     changed = [
-        text for (column, dataset), series in _in_order(results) if (text := _changes(column, dataset, series.config))
+        f"* {dataset}, {column.label}: {text}"
+        for dataset in DATASETS
+        for column in columns
+        if (column, dataset) in results and (text := _changes(results[column, dataset]))
     ]
     lines += ["", "Settings that differ from the preset:", "", *(changed or ["* none"])]
     if failed := _failures(records):
@@ -147,21 +153,34 @@ def _failures(records: list[Record]) -> list[str]:
     return [f"* {run}, seed{'s' * (len(s) > 1)} {', '.join(s)}: {reason}" for (run, reason), s in seeds.items()]
 
 
-def _in_order(results: Results) -> list:
-    """Series in the order of data sets and methods."""
-    columns = columns_of(results, DATASETS)
-    keys = [(column, dataset) for dataset in DATASETS for column in columns if (column, dataset) in results]
-    return [(key, results[key]) for key in keys]
-
-
-def _changes(column: Column, dataset: str, config: dict) -> str:
-    preset = method_spec(column.method).configure(column.preset or "paper", shape_of(dataset))  # type: ignore[arg-type]
-    differing = [
-        f"{name} {value}" + (f" instead of {_plain(preset[name])}" if name in preset else "")
-        for name, value in config.items()
-        if name not in preset or value != _plain(preset[name])
+def _contamination_settings(results: Results) -> str:
+    """What NPT-AD and the Transformer were set to in the study of contamination."""
+    columns = columns_of(results, CONTAMINATION)
+    if not columns:
+        return ""
+    paper = paper_settings("separable", n_train=0)
+    changed = [
+        f"* {column.label}: {text}"
+        for column in columns
+        for dataset in CONTAMINATION
+        if (column, dataset) in results and (text := _changes(results[column, dataset]))
     ]
-    return f"* {dataset}, {column.label}: {', '.join(differing)}" if differing else ""
+    said = (
+        f"The paper's settings: {paper.n_steps} steps of all rows, learning rate {paper.learning_rate}, embedding "
+        f"{paper.embedding_dim}, masking probability {paper.mask_rate}, masks of one cell."
+    )
+    return "\n".join([f"{said} What differs:", "", *dict.fromkeys(changed), ""] if changed else [said, ""])
+
+
+def _changes(series: Series) -> str:
+    """The settings that are not those of the preset."""
+    spec, preset_name = method_spec(series.column.method), series.column.preset or "paper"
+    preset = spec.configure(preset_name, shape_of(series.dataset))  # type: ignore[arg-type]
+    return ", ".join(
+        f"{name} {value}" + (f" instead of {_plain(preset[name])}" if name in preset else "")
+        for name, value in series.config.items()
+        if name not in preset or value != _plain(preset[name])
+    )
 
 
 def _plain(value: object) -> object:

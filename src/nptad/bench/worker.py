@@ -103,9 +103,20 @@ def run_task(task: Task) -> Iterator[dict[str, Any]]:
                 )
                 del todo[0]
         except Exception as error:
-            reason = f"{type(error).__name__}: {error}".splitlines()[0]
+            reason = reason_of(error)
             out_of_memory = isinstance(error, MemoryError) or "can't allocate memory" in reason  # the latter is torch's
             yield from (task.record(seed, "memory" if out_of_memory else "failed", reason=reason) for seed in todo)
+
+
+def reason_of(error: Exception) -> str:
+    r"""An error in one line, without the colours that Ray and others give it.
+
+    Examples
+    --------
+    >>> reason_of(ValueError("\033[31mno rows\033[0m\nmore"))
+    'ValueError: no rows'
+    """
+    return re.sub(r"\x1b\[[0-9;]*[A-Za-z]", "", f"{type(error).__name__}: {error}").splitlines()[0]
 
 
 def _rounded(seconds: dict[str, float]) -> dict[str, float]:
