@@ -269,7 +269,7 @@ def test_p_values_do_not_depend_on_batch_mates(detector, monkeypatch):
 
 
 def test_rows_of_a_large_table_are_calibrated_by_a_sample(monkeypatch):
-    monkeypatch.setattr("nptad.detector._AUTO_ROWS", 30)
+    monkeypatch.setattr("nptad.detector.CALIBRATION_ROWS", 30)
     rows = normal_rows(60, 0)
     fit = tiny(n_steps=2).fit(rows)
     assert fit.calibration_.by_member.shape == (30, 4)

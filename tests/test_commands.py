@@ -204,8 +204,18 @@ def test_info_shows_columns_and_settings(call, folder):
         ("detect orders.csv --label colour", 1, "--label colour=value"),
         ("detect orders.csv --label colour=pink", 1, "'pink'"),
         ("detect orders.csv --ignore id,length,colour,weight,known", 1, "ignore fewer"),
-        ("detect orders.csv --share 0.0001 --ignore id,known --time-limit 1e-9 --quiet", 1, "training rows"),
-        ("detect orders.csv --share 2 --ignore id,known", 1, "between 0 and 1"),
+        ("detect orders.csv --share 0.0001 --ignore id,known", 1, "share=0.0001 is less than one of 80 rows"),
+        ("detect orders.csv --share 2 --ignore id,known", 1, "share must be a number between 0 and 1"),
+        ("detect orders.csv --ignore id,known --categorical nothing", 1, "--categorical"),
+        ("detect orders.csv --ignore id,known --output model", 1, "no suffix"),
+        ("detect orders.csv --ignore id,known --output orders.csv/scores.csv", 1, "orders.csv is no directory"),
+        ("detect orders.csv --ignore id,known --report model", 1, "model cannot be written"),
+        ("detect orders.csv --ignore id,known --model .", 1, "current directory"),
+        ("detect orders.csv --ignore id,known --model orders.csv", 1, "not only a saved nptad model"),
+        ("detect orders.csv --ignore id,known --output - --json", 1, "--output"),
+        ("fit orders.csv --ignore id,known --model orders.csv", 1, "not only a saved nptad model"),
+        ("fit orders.csv --ignore id,known --model new --checkpoint model", 1, "model cannot be written"),
+        ("fit orders.csv --ignore id,known --model new --categorical nothing", 1, "--categorical"),
         ("detect orders.csv --seed x", 2, "--seed"),
         ("detect", 2, "DATA"),
         ("score nowhere orders.csv", 1, "nowhere"),
@@ -218,7 +228,11 @@ def test_info_shows_columns_and_settings(call, folder):
         ("info orders.csv", 1, "orders.csv"),
     ],
 )
-def test_a_mistake_is_one_clear_message_and_a_code(call, folder, monkeypatch, arguments, code, named):
+def test_a_mistake_is_one_clear_message_and_a_code_before_training(call, folder, monkeypatch, arguments, code, named):
+    def train(*arguments, **more):
+        raise AssertionError("trained")
+
+    monkeypatch.setattr("nptad.detector.fit_ensemble", train)
     monkeypatch.chdir(folder)
     before = sorted(folder.rglob("*"))
     got, out, err = call(*arguments.split())
@@ -319,6 +333,37 @@ def test_labels_may_be_words_numbers_or_truth_values():
 def test_a_column_with_an_equals_sign_in_its_name_can_be_the_label():
     table = pa.table({"x": [1, 2], "a=b": ["p", "q"]})
     assert select_columns(table, label="a=b=q").labels.tolist() == [False, True]
+
+
+@pytest.mark.parametrize(
+    ("values", "marked"),
+    [
+        ([False, True], ["true", "True", "1"]),
+        ([0, 1], ["1", "1.0"]),
+        ([1.0, -1.0], ["-1", "-1.0"]),
+        ([None, 1.0], ["1"]),
+        (["p", "a=b"], ["a=b"]),
+        (["p", "true"], ["true"]),
+        (["01", "1"], ["1"]),
+    ],
+)
+def test_the_value_of_a_label_is_met_as_people_write_it(values, marked):
+    for value in marked:
+        selection = select_columns(pa.table({"x": [1, 2], "y": values}), label=f"y={value}")
+        assert selection.labels.tolist() == [False, True]
+
+
+def test_a_column_with_a_comma_in_its_name_can_be_named(call, folder, tmp_path):
+    table = orders().rename_columns(["id", "length, m", "colour", "weight", "known, surely"])
+    write_table(table, tmp_path / "orders.csv")
+    arguments = (tmp_path / "orders.csv", "--model", tmp_path / "model", "--ignore", "known, surely,id", *QUICK)
+    assert call("fit", *arguments, "--categorical", "length, m") == (0, "", "")
+    kinds = {c["name"]: c["kind"] for c in json.loads(call("info", tmp_path / "model", "--json")[1])["columns"]}
+    assert kinds == {"length, m": "categorical", "colour": "categorical", "weight": "numeric"}
+    for output in (tmp_path / "scores.parquet", f"{tmp_path}/parts/"):
+        scored = call("score", tmp_path / "model", *arguments[:1], *arguments[3:5], "--output", output, "--quiet")
+        assert scored == (0, "", "")
+        assert {"known, surely", "id"} < set(pq.read_table(output).column_names)
 
 
 def test_results_keep_a_users_column_of_the_same_name():

@@ -201,7 +201,7 @@ def test_auto_contamination_is_the_99th_percentile_of_the_training_rows_own_scor
 
 
 def test_auto_contamination_samples_the_rows_of_a_large_table(monkeypatch, table):
-    monkeypatch.setattr("nptad.detector._AUTO_ROWS", 20)
+    monkeypatch.setattr("nptad.detector.CALIBRATION_ROWS", 20)
     detector = tiny()
     labels = detector.fit_predict(table)
     assert len(detector.training_scores_) == 20

@@ -286,6 +286,44 @@ def test_a_config_that_is_none_of_ours_is_refused(saved, text):
     assert_refused(saved, r"config\.json is damaged")
 
 
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"offset": "x"},
+        {"offset": None},
+        {"history": []},
+        {"history": [{}]},
+        {"history": 3},
+        {"schema": []},
+        {"settings": None},
+        {"parameters": 7},
+        {"parameters": {}},
+    ],
+    ids=str,
+)
+def test_a_config_of_nonsense_is_refused_even_if_it_is_sealed(saved, changes):
+    reseal(saved, **changes)
+    assert_refused(saved, "save the model again")
+
+
+@pytest.mark.parametrize(
+    "changes", [{"kind": "odd"}, {"holds": "odd"}, {"mean": None}, {"scale": 0.0}, {"name": None}], ids=str
+)
+def test_a_column_of_nonsense_is_refused_even_if_it_is_sealed(saved, changes):
+    schema = json.loads((saved / "config.json").read_text())["schema"]
+    schema["columns"][0] |= changes
+    reseal(saved, schema=schema)
+    assert_refused(saved, "save the model again")
+
+
+@pytest.mark.parametrize("checksums", [None, 3, [], "model"])
+def test_checksums_that_are_none_are_refused(saved, checksums):
+    config = json.loads((saved / "config.json").read_text()) | {"checksums": checksums}
+    config["checksum"] = persist._config_checksum(config)
+    (saved / "config.json").write_text(json.dumps(config))
+    assert_refused(saved, "save the model again")
+
+
 def test_a_newer_format_asks_for_a_newer_nptad(saved):
     reseal(saved, format=persist.FORMAT + 1)
     assert_refused(saved, f"has format {persist.FORMAT + 1}, .*install a newer nptad")
@@ -399,6 +437,14 @@ def test_a_model_directory_with_files_of_the_user_is_left_alone(detector, saved,
     with pytest.raises(InputError, match="name another directory"):
         detector.save(saved)
     assert contents(tmp_path) == before
+
+
+def test_the_current_directory_is_never_replaced(detector, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for place in (".", tmp_path, "..", "x/.."):
+        with pytest.raises(InputError, match="current directory"):
+            detector.save(place)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_file_in_the_way_is_left_alone(detector, tmp_path):

@@ -539,7 +539,8 @@ CELLS = {
 def tables(draw):
     """A polars table with columns of all kinds, odd names and missing cells, at least one value in it."""
     n_rows = draw(st.integers(2, 12))
-    names = draw(st.lists(st.text(st.characters(codec="utf-8"), max_size=8), min_size=1, max_size=5, unique=True))
+    letters = st.characters(codec="utf-8", exclude_characters="^")  # polars takes a name like ^a$ for a pattern
+    names = draw(st.lists(st.text(letters, max_size=8), min_size=1, max_size=5, unique=True))
     columns = {}
     for i, name in enumerate(names):
         kind = draw(st.sampled_from(list(CELLS)))

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
+from decimal import Decimal
 from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
 
-from nptad.calibrate import Detection, make_rule
+from nptad.calibrate import CALIBRATION_ROWS, Detection, Rule, smallest_share
 from nptad.detector import NPTAD
 from nptad.errors import InputError
 from nptad.explain import Explanation, RowExplanation
@@ -58,9 +60,9 @@ def select_columns(table: pa.Table, ignore: Sequence[str] = (), label: str | Non
     """
     name, labels = None, None
     if label is not None:
-        name, equals, value = (label, "", "") if label in table.column_names else label.rpartition("=")
+        name, value = split_label(label, table.column_names)
         _require_columns(table, [name])
-        labels = _labels(table[name], name, value if equals else None)
+        labels = _labels(table[name], name, value)
     _require_columns(table, ignore)
     keys = list(dict.fromkeys(ignore))
     aside = [*keys, *([name] if name is not None and name not in ignore else [])]
@@ -70,6 +72,21 @@ def select_columns(table: pa.Table, ignore: Sequence[str] = (), label: str | Non
     return Selection(features, labels, table.select(keys), table.select(aside))
 
 
+def split_label(label: str, names: Collection[str]) -> tuple[str, str | None]:
+    """Column and value of ``name=value``, the longest name that is a column; None as value for a column alone.
+
+    Examples
+    --------
+    >>> split_label("kind=a=b", ["kind", "size"]), split_label("kind=a", ["kind", "kind=a"])
+    (('kind', 'a=b'), ('kind=a', None))
+    """
+    if label in names:
+        return label, None
+    places = [place for place, letter in enumerate(label) if letter == "="]
+    place = next((place for place in reversed(places) if label[:place] in names), places[-1] if places else None)
+    return (label, None) if place is None else (label[:place], label[place + 1 :])
+
+
 def _require_columns(table: pa.Table, names: Sequence[str]) -> None:
     for name in names:
         if name not in table.column_names:
@@ -77,12 +94,13 @@ def _require_columns(table: pa.Table, names: Sequence[str]) -> None:
 
 
 def _labels(column: pa.ChunkedArray, name: str, anomaly: str | None) -> np.ndarray:
-    texts = ["" if value is None else str(value) for value in column.to_pylist()]
+    values = column.to_pylist()
     if anomaly is not None:
-        labels = np.array([text == anomaly for text in texts])
+        labels = np.array([_is_spelt(value, anomaly) for value in values])
         if not labels.any():
             raise InputError(f"No row has {anomaly!r} in the label column {name!r}.")
         return labels
+    texts = ["" if value is None else str(value) for value in values]
     unclear = next((text for text in texts if text.lower() not in _TRUE | _FALSE), None)
     if unclear is not None:
         raise InputError(
@@ -90,6 +108,18 @@ def _labels(column: pa.ChunkedArray, name: str, anomaly: str | None) -> np.ndarr
             f"anomalies with --label {name}=value."
         )
     return np.array([text.lower() in _TRUE for text in texts])
+
+
+def _is_spelt(value: object, text: str) -> bool:
+    """True if a person may write this text for a value of a table: true for True, 1 for 1.0."""
+    if isinstance(value, bool):
+        return text.lower() in (("true", "1") if value else ("false", "0"))
+    if isinstance(value, int | float | Decimal):
+        try:
+            return float(text) == value
+        except ValueError:
+            return False
+    return str(value) == text
 
 
 @dataclass(frozen=True)
@@ -103,11 +133,14 @@ class Analysis:
 
 def analyse(selection: Selection, detector: NPTAD, share: float | None = None) -> Analysis:
     """Fit on all rows, judge each by members that left it out, and flag the given share of them."""
-    if share is not None:
-        make_rule(None, share)  # a share that is none shows now, not after training
-    detector.fit(selection.features)
+    smallest = smallest_share(selection.features.num_rows)
     if share is None:
-        share = max(DEFAULT_SHARE, 1 / len(detector.calibration_.rows))
+        share = max(DEFAULT_SHARE, smallest)
+    elif Rule("false_alarm_rate", share, called="share").rate < smallest:  # which shows now, not after training
+        n_rows = min(selection.features.num_rows, CALIBRATION_ROWS)
+        least = math.ceil(1e4 * smallest) / 1e4
+        raise InputError(f"share={share:g} is less than one of {n_rows:,} rows; ask for at least {least:g}.")
+    detector.fit(selection.features)
     return Analysis(detector, selection, detector.detect(selection.features, false_alarm_rate=share))
 
 

@@ -23,6 +23,9 @@ from nptad.rawtable import build_frame
 DEFAULT_FDR = 0.05
 """Share of false alarms among the flagged rows that :meth:`nptad.NPTAD.detect` allows if nothing else is asked."""
 
+CALIBRATION_ROWS = 2000
+"""Training rows at most whose scores say what is usual; a random sample of more."""
+
 
 def p_values(scores: np.ndarray, calibration: np.ndarray, own: np.ndarray | None = None) -> np.ndarray:
     """Conformal p-values: how often a normal row scores at least as high.
@@ -102,6 +105,17 @@ def rows_needed(rate: float) -> int:
     return max(0, int(np.ceil(np.round(1 / rate, 6))) - 1)
 
 
+def smallest_share(n_rows: int) -> float:
+    """The smallest share of a table that can be flagged in it: one row, or one of those that p-values compare with.
+
+    Examples
+    --------
+    >>> smallest_share(80), smallest_share(1_000_000)
+    (0.0125, 0.0005)
+    """
+    return 1 / max(1, min(n_rows, CALIBRATION_ROWS))
+
+
 @dataclass(frozen=True)
 class Calibration:
     """Scores of training rows by members that left them out, higher = more anomalous."""
@@ -172,14 +186,20 @@ class Rule:
 
     name: Literal["fdr", "false_alarm_rate"]
     rate: float
+    called: str = ""
+    """What the user knows the rate as, if not by its name."""
+
+    def __post_init__(self) -> None:
+        if not (isinstance(self.rate, Real) and not isinstance(self.rate, bool) and 0 < self.rate < 1):
+            raise InputError(f"{self.called or self.name} must be a number between 0 and 1, got {self.rate!r}.")
 
     def require_rows(self, n_rows: int) -> None:
         """Refuse a rate that no p-value can reach."""
         if 1 / (n_rows + 1) > self.rate:
             raise InputError(
-                f"{self.name}={self.rate:g} needs at least {rows_needed(self.rate):,} training rows with an honest "
-                f"score, there are {n_rows:,}: no p-value can be below 1/{n_rows + 1:,}. Ask for a higher rate or "
-                "fit on more rows."
+                f"{self.called or self.name}={self.rate:g} needs at least {rows_needed(self.rate):,} training rows "
+                f"with an honest score, there are {n_rows:,}: no p-value can be below 1/{n_rows + 1:,}. Ask for a "
+                "higher rate or fit on more rows."
             )
 
     def flag(self, p: np.ndarray) -> tuple[np.ndarray, float]:
@@ -194,12 +214,9 @@ def make_rule(fdr: Any, false_alarm_rate: Any) -> Rule:
     """The rule that was asked for, by default a false discovery rate of 5 %."""
     if fdr is not None and false_alarm_rate is not None:
         raise InputError("fdr and false_alarm_rate are two rules; give one of them.")
-    rule = Rule("fdr", DEFAULT_FDR if fdr is None else fdr)
     if false_alarm_rate is not None:
-        rule = Rule("false_alarm_rate", false_alarm_rate)
-    if not (isinstance(rule.rate, Real) and not isinstance(rule.rate, bool) and 0 < rule.rate < 1):
-        raise InputError(f"{rule.name} must be a number between 0 and 1, got {rule.rate!r}.")
-    return rule
+        return Rule("false_alarm_rate", false_alarm_rate)
+    return Rule("fdr", DEFAULT_FDR if fdr is None else fdr)
 
 
 def report_limits(rule: Rule, anomaly: np.ndarray, training_row: np.ndarray, n_rows: int, n_members: int) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import warnings
-from glob import has_magic
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -85,14 +85,21 @@ def detect(
         Print a summary as JSON instead of a table.
     """
     from nptad.analysis import analyse, explain_rows_of, flagged_reasons, results_table, select_columns
+    from nptad.arguments import check_places, column_names, refuse_two_results
+    from nptad.persist import require_room
     from nptad.report.rows import LISTED_ROWS, SHOWN_WITHOUT_ANOMALIES
     from nptad.tablefile import output_format, read_table, write_table
     from nptad.terminal import print_anomalies, print_json, print_quality
 
+    refuse_two_results(output, json)
     if output is not None:
         output_format(output)  # a bad suffix shows now, not after minutes of training
-    selection = select_columns(read_table(data), _names(ignore), label)
-    detector = _detector(categorical, seed, time_limit, device, quiet)
+    check_places(output, report)
+    if model is not None:
+        require_room(model)
+    table = read_table(data)
+    selection = select_columns(table, column_names(ignore, table.column_names), label)
+    detector = _detector(selection.features, categorical, seed, time_limit, device, quiet)
     result = analyse(selection, detector, share)
     detection = result.detection
     n_flagged = int(detection.anomaly.sum())
@@ -172,20 +179,26 @@ def fit(
         Print what was learnt as JSON.
     """
     from nptad.analysis import select_columns
+    from nptad.arguments import check_places, column_names
     from nptad.distributed import is_launched, joined
+    from nptad.persist import require_room
     from nptad.tablefile import read_table
     from nptad.terminal import print_json, print_model
 
     if data == "-" and (nproc > 1 or is_launched()):
         raise InputError("Several processes cannot share standard input; name a file.")
+    check_places(checkpoint)
+    require_room(model)
     if nproc > 1 and not is_launched():
         from nptad.launch import run_command
 
         run_command(sys.argv[1:], nproc)
         return
     with joined(device) as ranks:
-        features = select_columns(read_table(data), _names(ignore)).features
-        detector = _detector(categorical, seed, time_limit, device, quiet).fit(features, checkpoint=checkpoint)
+        table = read_table(data)
+        features = select_columns(table, column_names(ignore, table.column_names)).features
+        detector = _detector(features, categorical, seed, time_limit, device, quiet)
+        detector.fit(features, checkpoint=checkpoint)
     if not ranks.is_first:
         return
     detector.save(model)
@@ -249,36 +262,28 @@ def score(
     json : bool
         Print a summary as JSON on standard output; needs an output file.
     """
-    if output.endswith("/") or Path(output).is_dir():
-        if fdr is not None:
-            raise InputError(
-                "A false discovery rate needs the p-values of all rows, so that it cannot be held part by part; give "
-                "a --false-alarm-rate, or apply --fdr to the finished p-values as docs/scaling.md shows."
-            )
-        if label is not None:
-            raise InputError("--label needs all rows at once; carry the column along with --ignore instead.")
-        from nptad.scale.arrow import ScoringOptions
+    from nptad.arguments import check_places, column_names, refuse_mixture, writes_parts
 
-        options = ScoringOptions(str(model), tuple(_names(ignore)), false_alarm_rate, reasons, device)
-        _score_in_parts(options, data, output, jobs, engine, quiet, json)
+    refuse_mixture(data, output, fdr, label, jobs, engine, json)
+    if writes_parts(output):
+        from nptad.scale.arrow import ScoringOptions
+        from nptad.scale.bigfiles import find_files
+
+        files = find_files(data)
+        ignored = column_names(ignore, _names_in(files[0]) if "," in ignore else [])
+        options = ScoringOptions(str(model), tuple(ignored), false_alarm_rate, reasons, device)
+        _score_in_parts(options, files, output, jobs, engine, quiet, json)
         return
-    if output != "-" and not Path(output).suffix:
-        raise InputError(f"{output} has no suffix that says its format, such as .csv; for a directory write {output}/.")
-    if has_magic(data) and not Path(data).exists():
-        raise InputError(f"{data} stands for several files, whose scores need a directory: --output scores/.")
-    if jobs is not None or engine != "local":
-        raise InputError("--jobs and --engine are for a directory as output, such as --output scores/.")
     from nptad.analysis import explain_flagged, flagged_reasons, results_table, select_columns
     from nptad.persist import load
     from nptad.tablefile import output_format, read_table, write_table
     from nptad.terminal import console_for_notes, counts, print_json, print_quality
 
-    if json and output == "-":
-        raise InputError("--json and the scores would both go to standard output; name a file with --output.")
     output_format(output)
+    check_places(output)
     detector = load(model, device)
     table = read_table(data, as_text=detector.schema_.text_columns)
-    selection = select_columns(table, _names(ignore), label)
+    selection = select_columns(table, column_names(ignore, table.column_names), label)
     detector.set_params(verbose=not quiet)
     detection = detector.detect(selection.features, fdr=fdr, false_alarm_rate=false_alarm_rate)
     why = {}
@@ -325,14 +330,15 @@ def explain(
         Print as JSON.
     """
     from nptad.analysis import explain_rows_of, select_columns
+    from nptad.arguments import column_names, row_numbers
     from nptad.persist import load
     from nptad.tablefile import read_table
     from nptad.terminal import explanation_dict, print_explanation, print_json
 
     detector = load(model, device)
     table = read_table(data, as_text=detector.schema_.text_columns)
-    features = select_columns(table, _names(ignore)).features
-    explanation = explain_rows_of(detector, features, _row_numbers(rows, features.num_rows))
+    features = select_columns(table, column_names(ignore, table.column_names)).features
+    explanation = explain_rows_of(detector, features, row_numbers(rows, features.num_rows))
     if json:
         print_json(explanation_dict(explanation))
     else:
@@ -423,11 +429,14 @@ def _show_note(message: Warning | str, category: type[Warning], *where: Any, **m
     print(f"nptad: note: {message}", file=sys.stderr)
 
 
-def _detector(categorical: str, seed: int, time_limit: float | None, device: str, quiet: bool) -> Any:
+def _detector(features: Any, categorical: str, seed: int, time_limit: float | None, device: str, quiet: bool) -> Any:
+    from nptad.arguments import column_names, require_known
     from nptad.detector import NPTAD
 
+    categories = column_names(categorical, features.column_names)
+    require_known("--categorical", categories, features.column_names)
     return NPTAD(
-        categorical_features=_names(categorical) or None,
+        categorical_features=categories or None,
         time_limit=time_limit,
         device=device,
         random_state=seed,
@@ -436,21 +445,28 @@ def _detector(categorical: str, seed: int, time_limit: float | None, device: str
 
 
 def _score_in_parts(
-    options: Any, data: str, output: str, jobs: int | None, engine: str, quiet: bool, json: bool
+    options: Any, files: list[str], output: str, jobs: int | None, engine: str, quiet: bool, json: bool
 ) -> None:
-    from nptad.scale.bigfiles import find_files, score_files
+    from nptad.scale.bigfiles import score_files
     from nptad.scale.processes import local_workers
     from nptad.scale.ray import ray_workers
     from nptad.terminal import console_for_notes, print_json
 
-    if data == "-":
-        raise InputError("Standard input cannot be scored in parts; name files, or an output file.")
     workers = ray_workers if engine == "ray" else local_workers
-    scored = score_files(options, find_files(data), output, jobs=jobs, engine=workers, verbose=not quiet)
+    scored = score_files(options, files, output, jobs=jobs, engine=workers, verbose=not quiet)
     if json:
         print_json(scored.to_dict())
     elif not quiet:
         console_for_notes().print(scored.text(), markup=False)
+
+
+def _names_in(file: str) -> list[str]:
+    """The columns of a file; none if it cannot be read, which is told when its turn comes."""
+    from nptad.scale.stream import open_stream
+
+    with suppress(InputError):
+        return next(open_stream(file).parts()).column_names
+    return []
 
 
 def _facts(detector: Any) -> dict[str, Any]:
@@ -464,25 +480,6 @@ def _facts(detector: Any) -> dict[str, Any]:
         "final_loss": detector.history_[-1]["loss"],
         "settings": detector.settings_.to_dict(),
     }
-
-
-def _names(text: str) -> list[str]:
-    return [name.strip() for name in text.split(",") if name.strip()]
-
-
-def _row_numbers(text: str, n_rows: int) -> list[int]:
-    rows: list[int] = []
-    for part in _names(text):
-        first, dash, last = part.partition("-")
-        if not first.isdecimal() or (dash and not last.isdecimal()):
-            raise InputError(f"--rows {text!r} is not a list of row numbers such as 3,17 or 5-9.")
-        rows += range(int(first), int(last or first) + 1)
-    beyond = next((row for row in rows if row >= n_rows), None)
-    if beyond is not None:
-        raise InputError(f"There is no row {beyond}: the table has {n_rows:,} rows, counted from 0.")
-    if not rows:
-        raise InputError("--rows names no row; give row numbers such as 3,17 or 5-9.")
-    return rows
 
 
 def _source(data: str) -> str:

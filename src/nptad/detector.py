@@ -15,7 +15,7 @@ import torch
 from sklearn.base import BaseEstimator, OutlierMixin
 from sklearn.utils.validation import check_is_fitted
 
-from nptad.calibrate import Calibration, Detection, make_rule, report_limits, threshold
+from nptad.calibrate import CALIBRATION_ROWS, Calibration, Detection, make_rule, report_limits, threshold
 from nptad.distributed import Ranks
 from nptad.ensemble import Ensemble, Witnesses, fit_ensemble
 from nptad.errors import InputError, TableWarning, TrainingError
@@ -29,9 +29,6 @@ from nptad.train import History, Precision
 
 AUTO_QUANTILE = 0.99
 """``contamination="auto"`` flags what exceeds this quantile of the training rows' own scores."""
-
-_AUTO_ROWS = 2000
-"""Training rows scored for that quantile and for p-values; a random subset when there are more."""
 
 _ENCODE_ROWS = 2**16
 """Rows encoded at a time while scoring, so that memory does not grow with the table."""
@@ -208,8 +205,8 @@ class NPTAD(OutlierMixin, BaseEstimator):
                 report=lambda entry: advance(1, f"loss {entry['loss']:.3f}"),
             )
         chosen = np.arange(len(x))
-        if contamination == "auto" and len(x) > _AUTO_ROWS:
-            chosen = np.sort(np.random.default_rng(seeds[0]).choice(len(x), _AUTO_ROWS, replace=False))
+        if contamination == "auto" and len(x) > CALIBRATION_ROWS:
+            chosen = np.sort(np.random.default_rng(seeds[0]).choice(len(x), CALIBRATION_ROWS, replace=False))
         share = 1 - AUTO_QUANTILE if contamination == "auto" else float(contamination)
         witnesses, by_member = self._judge(ensemble, x[chosen], "Calibrating")
         by_member_left_out = np.where(ensemble.left_out[:, chosen].T | (n_members == 1), by_member, np.nan)

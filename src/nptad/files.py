@@ -12,12 +12,21 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor
 
-from nptad.errors import ModelFileError
+from nptad.errors import InputError, ModelFileError
 
 
 def name_beside(path: Path) -> Path:
     """A free name in the same directory, for what is to take the place of ``path`` or to leave it."""
     return path.with_name(f".nptad-{uuid4().hex}.tmp")
+
+
+def require_writable_parent(path: Path) -> None:
+    """Refuse a place where nothing can be written; directories on the way to it need not exist."""
+    above = next(parent for parent in path.absolute().parents if os.path.exists(parent))
+    if not above.is_dir():
+        raise InputError(f"{path} cannot be written: {above} is no directory.")
+    if not os.access(above, os.W_OK | os.X_OK):
+        raise InputError(f"{path} cannot be written: you may not write to {above}.")
 
 
 @contextmanager

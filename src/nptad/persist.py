@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 import platform
 import shutil
 from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pyarrow as pa
@@ -27,11 +28,12 @@ from nptad.calibrate import Calibration
 from nptad.detector import NPTAD
 from nptad.ensemble import Ensemble
 from nptad.errors import InputError, ModelFileError
-from nptad.files import load_tensors, name_beside, write_tensors
+from nptad.files import load_tensors, name_beside, require_writable_parent, write_tensors
 from nptad.model import NPT
+from nptad.rawtable import Holds
 from nptad.rng import MemberRandom
 from nptad.settings import Settings
-from nptad.table import Schema
+from nptad.table import Kind, Schema
 
 FORMAT = 2
 CONFIG, WEIGHTS, CONTEXT, CARD = "config.json", "model.safetensors", "context.parquet", "README.md"
@@ -44,11 +46,10 @@ def save(detector: NPTAD, directory: str | Path) -> None:
     An earlier model in the same place is replaced; anything else there is left alone and an error raised. A process
     killed in the instant of the replacement leaves the earlier model under a hidden name beside ``directory``.
     """
+    require_room(directory)
     target = Path(directory).resolve()
     temporary = name_beside(target)
     try:
-        if not _may_replace(target):
-            raise InputError(f"{target} exists and is not only a saved nptad model; name another directory.")
         temporary.mkdir(parents=True)
         _write(detector, temporary)
         _take_place(temporary, target)
@@ -56,6 +57,19 @@ def save(detector: NPTAD, directory: str | Path) -> None:
         raise InputError(f"{target} cannot be written: {error}.") from error
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
+
+
+def require_room(directory: str | Path) -> None:
+    """Refuse a place that no model can be saved to: somebody else's directory, the current one, one without room."""
+    target = Path(directory).resolve()
+    if Path.cwd().is_relative_to(target):
+        raise InputError(f"{target} is the current directory or holds it; name a directory of its own for the model.")
+    try:
+        if not _may_replace(target):
+            raise InputError(f"{target} exists and is not only a saved nptad model; name another directory.")
+        require_writable_parent(target)
+    except OSError as error:
+        raise InputError(f"{target} cannot be written: {error}.") from error
 
 
 def _may_replace(target: Path) -> bool:
@@ -220,9 +234,34 @@ def _read_config(directory: Path) -> dict[str, Any]:
     if found != FORMAT:
         advice = "install a newer nptad" if found > FORMAT else "fit the detector again and save it"
         raise ModelFileError(f"{directory} has format {found}, this nptad reads format {FORMAT}; {advice}.")
-    if config.get("checksum") != _config_checksum(config) or set(config["checksums"]) != {WEIGHTS, CONTEXT}:
+    if config.get("checksum") != _config_checksum(config):
         raise ModelFileError(f"{directory / CONFIG} was changed since it was saved; save the model again.")
+    if not _is_sound(config):
+        raise ModelFileError(f"{directory / CONFIG} holds what no model has; save the model again.")
     return config
+
+
+def _is_sound(config: dict[str, Any]) -> bool:
+    """False for values that would load but not work; what does not load is told when it is."""
+    try:
+        return (
+            set(config["checksums"]) == {WEIGHTS, CONTEXT}
+            and math.isfinite(config["offset"])
+            and math.isfinite(config["history"][-1]["loss"])
+            and all(_is_sound_column(column) for column in config["schema"]["columns"])
+        )
+    except (KeyError, TypeError, IndexError):
+        return False
+
+
+def _is_sound_column(column: dict[str, Any]) -> bool:
+    return (
+        isinstance(column["name"], str | int)
+        and column["kind"] in get_args(Kind)
+        and column["holds"] in get_args(Holds)
+        and math.isfinite(column["mean"])
+        and column["scale"] > 0
+    )
 
 
 def _parse_config(directory: Path) -> dict[str, Any]:

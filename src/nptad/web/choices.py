@@ -8,12 +8,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from nptad.calibrate import smallest_share
 from nptad.errors import InputError
 
 Use = Literal["number", "category", "ignore"]
-
-CALIBRATION_ROWS = 2000
-"""Rows that p-values are compared with at most: ``nptad.detector`` draws a sample of more."""
 
 _LARGEST_SEED = 2**32 - 1
 _LONGEST_SECONDS = 7 * 24 * 3600.0
@@ -70,7 +68,7 @@ def parse_choices(form: Mapping[str, Any], columns: Sequence[Mapping[str, Any]],
         int(seed or 0),
         _number(form, "time_limit", "The time limit", _LONGEST_SECONDS),
     )
-    fewest = 1 / (min(n_rows, CALIBRATION_ROWS) + 1)
+    fewest = smallest_share(n_rows)
     if choices.share is not None and choices.share < fewest:
         raise InputError(
             f"With {n_rows:,} rows the share to flag must be at least {math.ceil(1e4 * fewest) / 100:g} %, "

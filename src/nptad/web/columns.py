@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from nptad.analysis import split_label
 from nptad.errors import InputError, TableWarning
 from nptad.report.text import number, percent, shorten
 from nptad.table import MAX_CATEGORIES, Column, learn_schema
@@ -148,8 +149,8 @@ def _label_values(cells: pa.ChunkedArray, name: str, names: set[str]) -> list[st
     values = [str(value) for value in _distinct(cells)]
     if not 2 <= len(values) <= LABEL_VALUES:
         return []
-    # An equals sign would be taken for the one between name and value.
-    return [value for value in values if value and "=" not in value and f"{name}={value}" not in names]
+    # A value must not make another column of "name=value".
+    return [value for value in values if value and split_label(f"{name}={value}", names) == (name, value)]
 
 
 def _distinct(cells: pa.ChunkedArray) -> list[Any]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 
+from nptad.calibrate import CALIBRATION_ROWS
 from nptad.masks import bank_size
 from nptad.settings import default_members, default_settings
-from nptad.web.choices import CALIBRATION_ROWS
 
 _TRAINING_FACTOR = 3.0
 """A training step does about three times the work of the same rows in scoring: forward, and twice that backward."""

@@ -38,6 +38,7 @@ from nptad.analysis import (
     results_table,
     select_columns,
 )
+from nptad.arguments import column_names
 from nptad.detector import NPTAD
 from nptad.errors import InputError, MaskBankWarning, NPTADError, TableWarning
 from nptad.explain import Explanation
@@ -256,9 +257,11 @@ def _digest(summary: dict[str, Any], result: Analysis) -> dict[str, Any]:
 
 
 def _command(name: str, choices: Choices, columns: Sequence[dict[str, Any]]) -> str | None:
-    """The command line that does the same, if it can be written: names with commas in them cannot."""
+    """The command line that does the same, if it can be written: that no number is a category cannot."""
     ignored, categorical = ignored_columns(choices, columns), categorical_columns(choices, columns)
-    if name == jobs.EXAMPLE or any("," in column for column in [*ignored, *(categorical or [])]) or categorical == []:
+    names = [column["name"] for column in columns]
+    understood = all(column_names(",".join(chosen), names) == chosen for chosen in (ignored, categorical or []))
+    if name == jobs.EXAMPLE or categorical == [] or not understood:
         return None
     words = ["nptad", "detect", name]
     for option, value in {
