@@ -16,9 +16,10 @@ import pyarrow.parquet as pq
 import pytest
 
 import nptad.cli
-from nptad.analysis import results_table, select_columns
+from nptad.analysis import reasons_text, results_table, select_columns
 from nptad.calibrate import Detection
 from nptad.errors import InputError
+from nptad.explain import CellReason, RowExplanation
 from nptad.tablefile import read_table, write_table
 
 QUICK = ["--time-limit", "0.5", "--quiet"]
@@ -424,3 +425,43 @@ def test_a_stray_cell_among_numbers_is_told_at_fit_and_named_at_scoring(call, fo
     assert code == 1
     assert "'weight'" in err
     assert "'22OO' in row 4" in err
+
+
+HOSTILE = "\x1b[31mred\x9b2J\a"
+
+
+def test_control_characters_of_a_table_do_not_reach_the_terminal(call, tmp_path):
+    table = (
+        orders()
+        .set_column(2, f"colour{HOSTILE}", pa.array([HOSTILE, "blue"] * 40))
+        .append_column(f"key{HOSTILE}", pa.array([HOSTILE] * 80))
+    )
+    write_table(table, tmp_path / "orders.parquet")
+    options = ("--ignore", f"id,known,key{HOSTILE}", "--time-limit", 0.2)
+    outputs = [
+        command("detect", tmp_path / "orders.parquet", "--model", tmp_path / "model", *options),
+        command("explain", tmp_path / "model", tmp_path / "orders.parquet", "--rows", 0, *options[:2]),
+        command("explain", tmp_path / "model", tmp_path / "orders.parquet", "--rows", 0, "--json", *options[:2]),
+        command("info", tmp_path / "model"),
+        command("score", tmp_path / "model", tmp_path / "orders.parquet", "--ignore", "nothing"),
+    ]
+    assert [code for code, _, _ in outputs] == [0, 0, 0, 0, 1]
+    for _, out, err in outputs:
+        assert "red" in out + err
+        assert not set("\x1b\x9b\a") & set(out + err)
+    assert json.loads(outputs[2][1])[0]["reasons"][0]["column"] in ("length", "weight", f"colour{HOSTILE}")
+
+
+@pytest.mark.parametrize("name", ["sheet.xlsx", "sheet.XLS", "sheet.ods", "sheet.xlsm"])
+def test_a_workbook_is_told_what_to_do(call, tmp_path, name):
+    (tmp_path / name).write_bytes(b"PK\x03\x04")
+    code, _, err = call("detect", tmp_path / name)
+    assert code == 1
+    assert "workbook" in err
+    assert "CSV or Parquet" in err
+    assert "CSV or Parquet" in call("detect", "orders.csv", "--output", tmp_path / name)[2]
+
+
+def test_a_reason_whose_category_was_expected_says_how_likely_it_was():
+    reasons = (CellReason("kind", "p", "p", 0.9, 0.07), CellReason("kind 2", "q", "r", 0.8, 0.01))
+    assert reasons_text(RowExplanation(0, 2.0, reasons, (), 0.0)) == "kind is p, 7.0% likely; kind 2 is q, expected r"

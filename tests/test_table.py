@@ -18,6 +18,7 @@ from scipy.sparse import csr_array
 
 from nptad import NPTAD, InputError, TableWarning
 from nptad.errors import CellTypeError
+from nptad.rawtable import backend_of
 from nptad.table import LARGEST_STANDARDISED, MAX_CATEGORIES, Schema, decode_cell, encode, learn_schema
 
 FRAMES = {"pandas": pd.DataFrame, "polars": pl.DataFrame, "pyarrow": pa.table}
@@ -608,3 +609,12 @@ def test_masked_cells_of_a_masked_array_are_missing():
     rows = np.ma.masked_array(np.arange(8.0).reshape(4, 2), mask=[[0, 1], [0, 0], [0, 0], [0, 0]])
     encoded = encode(learn_schema(rows), rows)
     assert np.isnan(encoded).tolist() == [[False, True], [False, False], [False, False], [False, False]]
+
+
+def test_a_record_batch_is_read_like_a_table():
+    batch = pa.record_batch({"b": [1.5, 2.5, 3.5], "a": ["x", "y", "x"]})
+    schema = learn_schema(batch)
+    assert [column.name for column in schema.columns] == ["b", "a"]
+    turned = batch.select(["a", "b"])
+    assert same(encode(schema, turned), encode(schema, pa.Table.from_batches([batch])))
+    assert backend_of(batch) == "pyarrow"

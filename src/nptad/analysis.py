@@ -14,7 +14,7 @@ import pyarrow as pa
 from nptad.calibrate import CALIBRATION_ROWS, Detection, Rule, smallest_share
 from nptad.detector import NPTAD
 from nptad.errors import InputError
-from nptad.explain import Explanation, RowExplanation
+from nptad.explain import CellReason, Explanation, RowExplanation
 
 _T = TypeVar("_T")
 
@@ -168,9 +168,16 @@ def reasons_text(why: RowExplanation) -> str:
     for reason in why.reasons[:_REASONS]:
         if parts and reason.contribution < _LEAST_OF_FIRST * why.reasons[0].contribution:
             break
-        expected = "" if reason.expected is None else f", expected {_short(reason.expected)}"
-        parts.append(f"{_short(reason.column)} is {_short(reason.seen)}{expected}")
+        parts.append(f"{_short(reason.column)} is {_short(reason.seen)}{_expectation(reason)}")
     return "; ".join(parts)
+
+
+def _expectation(reason: CellReason) -> str:
+    if reason.expected is None:
+        return ""
+    if reason.probability is not None and reason.expected == reason.seen:  # the likeliest category, but not likely
+        return f", {reason.probability:.1%} likely"
+    return f", expected {_short(reason.expected)}"
 
 
 def _short(value: object, letters: int = 30) -> str:

@@ -14,6 +14,7 @@ from cyclopts import App, CycloptsError, Parameter
 from cyclopts.validators import Number
 
 from nptad.errors import InputError, NPTADError
+from nptad.visible import visible
 
 _INPUT_ERROR, _USAGE_ERROR, _INTERRUPTED, _BROKEN_PIPE = 1, 2, 130, 141
 
@@ -408,7 +409,7 @@ def main() -> None:
 
             tell_launcher(error)
         else:
-            print(f"nptad: {error}", file=sys.stderr)
+            print(f"nptad: {visible(str(error))}", file=sys.stderr)
         sys.exit(_INPUT_ERROR)
     except KeyboardInterrupt:
         if not _has_launcher():
@@ -426,7 +427,7 @@ def _has_launcher() -> bool:
 
 def _show_note(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
     """A warning as a user of a command reads it: without file names and line numbers of ours."""
-    print(f"nptad: note: {message}", file=sys.stderr)
+    print(f"nptad: note: {visible(str(message))}", file=sys.stderr)
 
 
 def _detector(features: Any, categorical: str, seed: int, time_limit: float | None, device: str, quiet: bool) -> Any:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import BinaryIO, TextIO
 from uuid import uuid4
 
 from safetensors import SafetensorError, safe_open
@@ -41,6 +43,28 @@ def replacing(path: Path) -> Iterator[Path]:
         temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[BinaryIO]:
+    """The open file, which takes its place when the block ends well; links, devices and pipes stay what they are."""
+    streams = [stream for stream in (sys.stdout, sys.stderr) if _is_same(path, stream)]
+    if streams:  # /dev/stdout: opened anew, it would begin at the start of the file that it may be
+        streams[0].flush()
+        with open(os.dup(streams[0].fileno()), "wb") as file:
+            yield file
+    elif path.exists() and not path.is_file():
+        with path.open("wb") as file:
+            yield file
+    else:
+        with replacing(path.resolve()) as temporary, temporary.open("wb") as file:
+            yield file
+
+
+def _is_same(path: Path, stream: TextIO) -> bool:
+    with suppress(OSError, ValueError):  # there is no such file, or the stream is none
+        return os.path.samestat(os.stat(path), os.fstat(stream.fileno()))
+    return False
 
 
 def write_tensors(path: Path, tensors: dict[str, Tensor], metadata: dict[str, str] | None = None) -> None:

@@ -15,6 +15,7 @@ from typing import Any, Literal
 
 import narwhals.stable.v2 as nw
 import numpy as np
+import pyarrow as pa
 from narwhals.exceptions import DuplicateError
 
 from nptad.errors import CellTypeError, InputError
@@ -40,7 +41,7 @@ def read_columns(table: Any, first_row: int = 0) -> RawColumns:
     if hasattr(table, "toarray") and hasattr(table, "nnz"):
         raise CellTypeError("Sparse data is not supported; pass X.toarray() instead (a dense array).")
     try:
-        frame = nw.from_native(table, eager_only=True)
+        frame = frame_of(table)
     except TypeError:
         return _read_array(table, first_row)
     except DuplicateError as error:
@@ -54,6 +55,12 @@ def read_columns(table: Any, first_row: int = 0) -> RawColumns:
     for name, series in zip(names, frame.iter_columns(), strict=True):
         cells[name], holds[name] = _read_series(series, name, first_row)
     return RawColumns(cells, holds, len(frame), named=True, first_row=first_row)
+
+
+def frame_of(table: Any) -> nw.DataFrame[Any]:
+    """The frame that narwhals makes of a table, of a record batch too, which it does not know; else a TypeError."""
+    whole = pa.Table.from_batches([table]) if isinstance(table, pa.RecordBatch) else table
+    return nw.from_native(whole, eager_only=True)
 
 
 def _require_cells(n_rows: int, n_columns: int) -> None:
@@ -181,7 +188,7 @@ def _plain(value: Any, name: str | int, row: int) -> bool | float | str | dateti
 def backend_of(table: Any) -> str:
     """The library a user of this table works with; for an array pandas if it is installed, else pyarrow."""
     try:
-        return str(nw.from_native(table, eager_only=True).implementation.value)
+        return str(frame_of(table).implementation.value)
     except TypeError:
         return "pandas" if find_spec("pandas") else "pyarrow"
 

@@ -21,8 +21,8 @@ import pyarrow.ipc
 import pyarrow.parquet
 
 from nptad.errors import InputError
-from nptad.files import replacing
-from nptad.formats import SUFFIXES
+from nptad.files import writing
+from nptad.formats import SUFFIXES, unknown_suffix
 from nptad.sniff import to_utf8
 from nptad.textformats import one_line, read_delimited, read_json_lines, write_delimited, write_json_lines
 
@@ -180,9 +180,7 @@ def format_of(path: Place) -> str:
     packed = suffixes[-1:] == [_PACKED_SUFFIX]
     format = SUFFIXES.get("".join(suffixes[-2:-1] if packed else suffixes[-1:]))
     if format is None or (packed and format in _READERS):
-        raise InputError(
-            f"{path} has no suffix that says its format; use one of {', '.join(SUFFIXES)} (text also with .gz)."
-        )
+        raise InputError(unknown_suffix(str(path)))
     return format
 
 
@@ -292,11 +290,8 @@ def _opened(target: Place) -> Iterator[BinaryIO]:
     elif _is_stream(target):
         sys.stdout.flush()  # what was printed before comes before
         yield sys.stdout.buffer
-    elif Path(target).exists() and not Path(target).is_file():  # /dev/null, a pipe: not to be replaced by a file
-        with Path(target).open("wb") as file:
-            yield file
     else:
-        with replacing(Path(target).resolve()) as temporary, temporary.open("wb") as file:
+        with writing(Path(target)) as file:
             if Path(target).suffix.lower() != _PACKED_SUFFIX:
                 yield file
             else:

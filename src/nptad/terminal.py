@@ -15,6 +15,10 @@ from rich.text import Text
 from nptad.analysis import reasons_text
 from nptad.calibrate import Detection
 from nptad.explain import Explanation
+from nptad.visible import CONTROLS, visible
+
+_JSON_CONTROLS = {code: f"\\u{code:04x}" for code in CONTROLS if code >= 127}
+"""Those that JSON leaves as they are."""
 
 _CARRIED = 3
 """Carried columns shown beside the row number."""
@@ -26,8 +30,9 @@ def console_for_notes() -> Console:
 
 
 def print_json(value: Any) -> None:
-    """One JSON document on standard output."""
-    print(json.dumps(value, ensure_ascii=False, indent=2, allow_nan=False, default=_plain))
+    """One JSON document on standard output, harmless to a terminal."""
+    text = json.dumps(value, ensure_ascii=False, indent=2, allow_nan=False, default=_plain)
+    print(text.translate(_JSON_CONTROLS))
 
 
 def _plain(value: Any) -> Any:
@@ -42,17 +47,17 @@ def print_anomalies(shown: Explanation, detection: Detection, carried: pa.Table)
     table.add_column("row", justify="right")
     names = carried.column_names[:_CARRIED]
     for name in names:
-        table.add_column(Text(name), overflow="ellipsis", max_width=16)
+        table.add_column(Text(visible(name)), overflow="ellipsis", max_width=16)
     table.add_column("score", justify="right")
     table.add_column("p-value", justify="right")
     table.add_column("flag")
     table.add_column("because")
     for why in shown:
-        # Cells are the user's: as Text they are shown as they are, whatever they look like.
-        values = [Text(str(carried[name][why.row].as_py())) for name in names]
+        # Cells are the user's: as Text, rich looks for no markup in them.
+        values = [Text(visible(str(carried[name][why.row].as_py()))) for name in names]
         flag = "anomaly" if detection.anomaly[why.row] else ""
         p_value = f"{detection.p_value[why.row]:.4f}"
-        table.add_row(str(why.row), *values, f"{why.score:.3f}", p_value, flag, Text(reasons_text(why)))
+        table.add_row(str(why.row), *values, f"{why.score:.3f}", p_value, flag, Text(visible(reasons_text(why))))
     Console().print(table)
 
 
@@ -115,7 +120,7 @@ def print_explanation(explanation: Explanation) -> None:
         for reason in why.reasons:
             probability = "" if reason.probability is None else f"{reason.probability:.3f}"
             table.add_row(
-                Text(str(reason.column)),
+                Text(visible(str(reason.column))),
                 Text(_cell(reason.seen)),
                 Text("" if reason.expected is None else _cell(reason.expected)),
                 probability,
@@ -130,13 +135,13 @@ def print_explanation(explanation: Explanation) -> None:
 def _cell(value: Any) -> str:
     if value is None:
         return "missing"
-    return f"{value:.6g}" if isinstance(value, float) else str(value)
+    return f"{value:.6g}" if isinstance(value, float) else visible(str(value))
 
 
 def print_model(facts: dict[str, Any]) -> None:
     """What a model was fitted on."""
     console = Console()
-    kinds = [f"{column['name']} ({column['kind']})" for column in facts["columns"]]
+    kinds = [f"{visible(column['name'])} ({column['kind']})" for column in facts["columns"]]
     console.print(
         f"{facts['rows']:,} rows, {len(kinds)} columns; {facts['members']} members, {facts['training_steps']} steps, "
         f"final loss {facts['final_loss']:.3f}; a score above {facts['threshold']:.3f} is an anomaly.",

@@ -5,8 +5,11 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import os
 import re
+import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from html.parser import HTMLParser
 from itertools import pairwise
 from pathlib import Path
@@ -187,6 +190,47 @@ def test_file_is_replaced_whole(summary: dict, tmp_path: Path) -> None:
         write_report({}, path)
     assert path.read_text(encoding="utf-8") == render(summary)
     assert [file.name for file in path.parent.iterdir()] == ["report.html"]
+
+
+def test_a_link_is_followed_and_a_pipe_is_written_into(summary: dict, tmp_path: Path) -> None:
+    (tmp_path / "old.html").write_text("old")
+    (tmp_path / "link.html").symlink_to(tmp_path / "old.html")
+    write_report(summary, tmp_path / "link.html")
+    assert (tmp_path / "link.html").is_symlink()
+    assert (tmp_path / "old.html").read_text(encoding="utf-8") == render(summary)
+    os.mkfifo(tmp_path / "pipe")
+    with ThreadPoolExecutor(1) as reader:
+        read = reader.submit((tmp_path / "pipe").read_text, encoding="utf-8")
+        write_report(summary, tmp_path / "pipe")
+        assert read.result(60) == render(summary)
+    assert (tmp_path / "pipe").is_fifo()
+    write_report(summary, os.devnull)
+    assert Path(os.devnull).is_char_device()
+
+
+def test_standard_output_in_a_file_is_written_on(summary: dict, tmp_path: Path) -> None:
+    (tmp_path / "summary.json").write_text(json.dumps(summary), encoding="utf-8")
+    code = (
+        "import json, sys; from nptad.report import write_report; print('before');"
+        "write_report(json.load(open(sys.argv[1], encoding='utf-8')), '/dev/stdout'); print('after')"
+    )
+    with (tmp_path / "out").open("wb") as out:
+        subprocess.run([sys.executable, "-c", code, tmp_path / "summary.json"], stdout=out, check=True, timeout=120)
+    assert (tmp_path / "out").read_text(encoding="utf-8") == f"before\n{render(summary)}after\n"
+
+
+def test_a_report_that_cannot_be_written_is_one_sentence(summary: dict, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"cannot be written"):
+        write_report(summary, tmp_path)
+
+
+def test_a_category_that_was_expected_is_said_with_its_probability(summary: dict) -> None:
+    changed = json.loads(json.dumps(summary))
+    changed["anomalies"][0]["reasons"][0] |= {"seen": "p", "expected": "p", "probability": 0.07}
+    page = render(changed)
+    first = page[page.index("<summary>") : page.index("</summary>")].split("</span> <span>")[0]
+    assert "7\N{NO-BREAK SPACE}% likely" in first
+    assert "expected" not in first
 
 
 def test_without_jinja2(summary: dict, monkeypatch: pytest.MonkeyPatch) -> None:

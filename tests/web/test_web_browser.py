@@ -202,7 +202,7 @@ def test_a_broken_file_is_explained_and_not_kept(page, server):
     for name, content, sentence in (
         ("torn.csv", b'a,b\n1,2\n"3,4\n', "torn.csv"),
         ("empty.parquet", b"", "empty.parquet is empty"),
-        ("photo.png", b"\x89PNG", "photo.png has no suffix that this server takes"),
+        ("photo.png", b"\x89PNG", "photo.png has no suffix that says its format"),
     ):
         choose(page, name, content)
         page.wait_for_selector(f"[role=alert]:has-text('{sentence}')")

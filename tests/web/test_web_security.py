@@ -255,7 +255,7 @@ def test_a_body_that_is_no_form_is_refused(browser, data, files_left):
 def test_other_formats_are_refused(browser, name, files_left):
     answer = browser.upload(name)
     assert answer.status_code == 415
-    assert "has no suffix that this server takes" in answer.text
+    assert "has no suffix that says its format" in answer.text
     assert not files_left()
 
 

@@ -27,7 +27,8 @@ from nptad.web.choices import (
 )
 from nptad.web.columns import describe_columns
 from nptad.web.pace import Pace, expected_work
-from nptad.web.worker import MAX_COLUMNS, detect, inspect
+from nptad.web.pages import render
+from nptad.web.worker import MAX_COLUMNS, _command, _likely, detect, inspect
 
 
 def nothing(message):
@@ -115,9 +116,16 @@ def test_a_table_that_cannot_be_used_is_an_error(table, message):
         describe_columns(table)
 
 
-def test_a_value_with_an_equals_sign_is_no_label():
-    (column,) = describe_columns(pa.table({"x": ["a=b", "c", "c"]}))
-    assert column["values"] == ["c"]
+def test_a_value_with_an_equals_sign_may_be_the_label_unless_that_names_another_column():
+    columns = describe_columns(pa.table({"x": ["a=b", "c", "c"], "y": ["z", "d", "d"], "y=z": [1.0, 2.0, 3.0]}))
+    assert [column["values"] for column in columns[:2]] == [["a=b", "c"], ["d"]]
+
+
+def test_the_command_can_name_columns_with_commas_and_values_with_equals_signs():
+    columns = describe_columns(pa.table({"a, b": [1.5, 2.5, 3.5], "c": [1.5, 2.5, 4.5], "x": ["p=q", "r", "r"]}))
+    choices = Choices(("ignore", "category", "category"), (2, 0))
+    command = _command("t.csv", choices, columns)
+    assert command == "nptad detect t.csv --ignore 'a, b' --categorical c --label x=p=q --seed 0 --report report.html"
 
 
 def test_choices_become_arguments_of_the_library():
@@ -148,7 +156,7 @@ def test_choices_become_arguments_of_the_library():
         ({"share": "0"}, "above 0 up to 50"),
         ({"share": "51"}, "above 0 up to 50"),
         ({"share": "nan"}, "above 0 up to 50"),
-        ({"share": "2.4"}, "at least 2.44 %"),
+        ({"share": "2.4"}, "at least 2.5 %"),
         ({"seed": "-1"}, "from 0"),
         ({"seed": "1.5"}, "whole number"),
         ({"seed": "1e999"}, "from 0"),
@@ -245,6 +253,22 @@ def test_the_job_finds_the_odd_row_and_says_why(done):
     (row,) = digest["rows"]
     assert (row["row"], row["names"], row["label"]) == (7, ["row 7"], 1)
     assert row["reasons"][0]["column"] in ("x", "y")
+
+
+def test_the_page_says_how_likely_a_category_was_that_was_expected():
+    reason = {"column": "kind", "seen": "p", "expected": "p", "probability": 0.07}
+    row = {"row": 3, "names": [], "score": "2", "p_value": "0.01", "label": None}
+    digest = {"statement": "", "meaning": "", "notes": [], "n_flagged": 1, "names": [], "labelled": False}
+    job = jobs.Job("j", "t.csv", 60, [{}], Choices(("category",)))
+    page = render(
+        "result",
+        job=job,
+        digest={**digest, "rows": [{**row, "reasons": [{**reason, "likely": _likely(reason)}]}]},
+        form_token="",
+        config=None,
+    ).body.decode()
+    assert "7\N{NO-BREAK SPACE}% likely" in page
+    assert "expected <bdi>p" not in page
 
 
 def test_scores_model_and_report_are_there_and_nothing_else(done):

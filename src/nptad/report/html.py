@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nptad.errors import InputError
-from nptad.files import replacing
+from nptad.files import writing
 from nptad.report import svg
 from nptad.report.text import figure, number, percent
 
@@ -73,7 +73,7 @@ def render(summary: dict[str, Any]) -> str:
 
 
 def write_report(summary: dict[str, Any], path: str | Path) -> None:
-    """Write the page to a file, whole or not at all.
+    """Write the page to a file, whole or not at all; into a device or a pipe as it is.
 
     Parameters
     ----------
@@ -81,10 +81,20 @@ def write_report(summary: dict[str, Any], path: str | Path) -> None:
         From :func:`nptad.report.summarise`.
     path : path
         The HTML file; one that exists is replaced.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be written.
     """
     page = render(summary)
-    with replacing(Path(path)) as temporary:
-        temporary.write_text(page, encoding="utf-8", newline="\n")
+    try:
+        with writing(Path(path)) as file:
+            file.write(page.encode())
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise InputError(f"{path} cannot be written: {error.strerror or error}.") from error
 
 
 @cache

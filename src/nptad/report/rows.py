@@ -13,7 +13,7 @@ from nptad.calibrate import Detection
 from nptad.detector import NPTAD
 from nptad.errors import InputError
 from nptad.explain import Explanation, RowExplanation
-from nptad.rawtable import read_columns
+from nptad.rawtable import frame_of, read_columns
 from nptad.report.text import rounded, shorten, shorten_value
 from nptad.table import Schema, decode_cell, encode, match, readable
 
@@ -40,7 +40,7 @@ class Rows:
 
     def __init__(self, table: Any) -> None:
         try:
-            self._frame = nw.from_native(table, eager_only=True)
+            self._frame = frame_of(table)
         except TypeError:
             self._frame = table if isinstance(table, np.ndarray) else np.asarray(table)
 

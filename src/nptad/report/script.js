@@ -7,11 +7,11 @@
   const status = document.getElementById("status");
   const texts = new Map(rows.map((row) => [row, row.textContent.toLowerCase()]));
   const why = (row) => row.querySelector("summary").textContent.trim();
-  const total = rows.length.toLocaleString("en");
+  const total = `${rows.length.toLocaleString("en")} row${rows.length === 1 ? "" : "s"}`;
 
   function say(text) {
     const shown = rows.filter((row) => !row.hidden).length;
-    const count = shown === rows.length ? `${total} rows` : `${shown.toLocaleString("en")} of ${total} rows`;
+    const count = shown === rows.length ? total : `${shown.toLocaleString("en")} of ${total}`;
     status.textContent = text ? `${count}, ${text}` : count;
   }
 

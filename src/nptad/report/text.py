@@ -7,14 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from nptad.visible import visible
+
 LETTERS = 60
 """Characters of a text that are shown; what is cut off is counted."""
-
-_VISIBLE = {
-    code: f"[U+{code:04X}]"
-    for code in (*range(32), *range(127, 160), 0x2028, 0x2029, *range(0x202A, 0x202F), *range(0x2066, 0x206A))
-} | {ord("\t"): "⇥", ord("\n"): "↵"}
-"""Characters that would be invisible, break the line or turn the text around them, and what to show instead."""
 
 
 def shorten(text: str, letters: int = LETTERS) -> str:
@@ -25,7 +21,7 @@ def shorten(text: str, letters: int = LETTERS) -> str:
     >>> shorten("two\nlines"), shorten("x" * 10_000, 5), shorten("  ")
     ('two↵lines', 'xxxxx… (10,000 characters)', '␣␣')
     """
-    cut = text[:letters].replace("\r\n", "\n").encode(errors="replace").decode().translate(_VISIBLE)
+    cut = visible(text[:letters])
     if cut.isspace():
         cut = "\N{OPEN BOX}" * len(cut)
     return cut if len(text) <= letters else f"{cut}… ({len(text):,} characters)"

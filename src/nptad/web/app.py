@@ -21,7 +21,7 @@ from starlette.datastructures import FormData, UploadFile
 from starlette.exceptions import HTTPException
 
 from nptad.errors import InputError
-from nptad.formats import SUFFIXES
+from nptad.formats import SUFFIXES, unknown_suffix
 from nptad.web import jobs
 from nptad.web.choices import Choices, form_values, parse_choices
 from nptad.web.jobs import Job, Store
@@ -264,9 +264,7 @@ def _format_of(name: str) -> str:
     plain = name.lower().removesuffix(".gz")
     format = SUFFIXES.get(PurePosixPath(plain).suffix)
     if format is None or (plain != name.lower() and format in ("parquet", "arrow")):
-        raise HTTPException(
-            415, f"{name} has no suffix that this server takes; use {', '.join(SUFFIXES)} (text also with .gz)."
-        )
+        raise HTTPException(415, unknown_suffix(name))
     return format
 
 

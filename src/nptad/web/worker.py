@@ -45,7 +45,7 @@ from nptad.explain import Explanation
 from nptad.progress import listening
 from nptad.report import summarise, write_report
 from nptad.report.rows import SHOWN_WITHOUT_ANOMALIES
-from nptad.report.text import number, shorten
+from nptad.report.text import number, percent, shorten
 from nptad.tablefile import read_table, write_table
 from nptad.web import example, jobs
 from nptad.web.choices import Choices, categorical_columns, default_choices, ignored_columns, label_column
@@ -249,11 +249,17 @@ def _digest(summary: dict[str, Any], result: Analysis) -> dict[str, Any]:
                 "score": number(anomaly["score"], 3),
                 "p_value": number(anomaly["p_value"], 2),
                 "label": anomaly["label"],
-                "reasons": anomaly["reasons"][:3],
+                "reasons": [{**reason, "likely": _likely(reason)} for reason in anomaly["reasons"][:3]],
             }
             for anomaly in listed
         ],
     }
+
+
+def _likely(reason: dict[str, Any]) -> str | None:
+    """How likely a category was that is the expected one itself."""
+    expected_itself = reason["probability"] is not None and reason["seen"] == reason["expected"]
+    return percent(reason["probability"]) if expected_itself else None
 
 
 def _command(name: str, choices: Choices, columns: Sequence[dict[str, Any]]) -> str | None:
