@@ -31,7 +31,15 @@ def test_names_are_separated_by_commas_unless_a_column_has_them_in_its_name(text
 
 def test_row_numbers_are_single_rows_and_ranges():
     assert row_numbers("3, 0-2", 4) == [3, 0, 1, 2]
-    for wrong, named in {"4": "no row 4", "x": "'x'", "-1": "'-1'", "3-1": "'3-1'", ",": "names no row"}.items():
+    with pytest.raises(InputError, match="no row 1: the table has 1 row,"):
+        row_numbers("1", 1)
+    for wrong, named in {
+        "4": "no row 4: the table has 4 rows,",
+        "x": "'x'",
+        "-1": "'-1'",
+        "3-1": "'3-1'",
+        ",": "names no row",
+    }.items():
         with pytest.raises(InputError, match=named):
             row_numbers(wrong, 4)
 
@@ -47,14 +55,13 @@ def test_unknown_names_are_told_with_their_option():
         require_known("--categorical", ["a", "c"], ["a", "b"])
 
 
-def test_places_that_cannot_be_written_are_refused(tmp_path, monkeypatch):
+def test_places_that_cannot_be_written_are_refused(tmp_path):
     (tmp_path / "file").touch()
-    for place in (tmp_path, tmp_path / "file" / "scores.csv", tmp_path / "file" / "deep" / "scores.csv"):
+    places = [tmp_path, tmp_path / "file" / "scores.csv", tmp_path / "file" / "deep" / "scores.csv"]
+    places += ["/proc/scores.csv"] * os.path.exists("/proc")  # where nobody may write, whatever the permissions say
+    for place in places:
         with pytest.raises(InputError, match=r"cannot be written"):
             check_places(place)
-    monkeypatch.setattr(os, "access", lambda path, mode: str(path) != str(tmp_path))
-    with pytest.raises(InputError, match=f"new.csv cannot be written: you may not write to {tmp_path}"):
-        check_places(tmp_path / "new.csv")
 
 
 def test_places_that_can_be_written_are_left_alone(tmp_path):

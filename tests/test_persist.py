@@ -345,7 +345,7 @@ def test_what_is_no_model_directory_is_refused(tmp_path):
     (tmp_path / "empty").mkdir()
     assert_refused(tmp_path / "file", "is not a directory")
     assert_refused(tmp_path / "nothing", "is not a directory")
-    assert_refused(tmp_path / "empty", "cannot be read")
+    assert_refused(tmp_path / "empty", "holds no saved model")
 
 
 def test_the_card_is_for_people_and_may_be_changed(saved):

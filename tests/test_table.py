@@ -443,7 +443,11 @@ def test_two_columns_of_one_name_are_refused(table):
             [1.0, 2.0],
             "'a' held time cells in training but now holds number",
         ),
-        (["x", "y"], [datetime(2024, 1, 1)], "'a' held text cells in training but now holds time"),
+        (
+            ["x", "y"],
+            [datetime(2024, 1, 1)],
+            "'a' held text cells in training but now holds time, such as '2024-01-01'",
+        ),
         ([True, False], ["yes"], "'a' held boolean cells in training but now holds text, such as 'yes' in row 0"),
     ],
 )

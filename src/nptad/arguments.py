@@ -59,7 +59,8 @@ def row_numbers(text: str, n_rows: int) -> list[int]:
         if not is_range:
             raise InputError(f"--rows {text!r} is not a list of row numbers such as 3,17 or 5-9.")
         if int(last or first) >= n_rows:
-            raise InputError(f"There is no row {int(last or first)}: the table has {n_rows:,} rows, counted from 0.")
+            count = f"{n_rows:,} row{'s' if n_rows != 1 else ''}"
+            raise InputError(f"There is no row {int(last or first)}: the table has {count}, counted from 0.")
         rows += range(int(first), int(last or first) + 1)
     if not rows:
         raise InputError("--rows names no row; give row numbers such as 3,17 or 5-9.")

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import BinaryIO, TextIO
 from uuid import uuid4
 
@@ -25,10 +26,10 @@ def name_beside(path: Path) -> Path:
 def require_writable_parent(path: Path) -> None:
     """Refuse a place where nothing can be written; directories on the way to it need not exist."""
     above = next(parent for parent in path.absolute().parents if os.path.exists(parent))
-    if not above.is_dir():
-        raise InputError(f"{path} cannot be written: {above} is no directory.")
-    if not os.access(above, os.W_OK | os.X_OK):
-        raise InputError(f"{path} cannot be written: you may not write to {above}.")
+    try:
+        TemporaryFile(dir=above).close()  # permissions alone do not tell
+    except OSError as error:
+        raise InputError(f"{path} cannot be written: {error.strerror} ({above}).") from error
 
 
 @contextmanager

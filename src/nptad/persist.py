@@ -227,6 +227,8 @@ def _restore(
 def _read_config(directory: Path) -> dict[str, Any]:
     if not directory.is_dir():
         raise ModelFileError(f"{directory} is not a directory; name one that NPTAD.save wrote.")
+    if not any((directory / name).exists() for name in (CONFIG, WEIGHTS, CONTEXT)):
+        raise ModelFileError(f"{directory} holds no saved model; name a directory that NPTAD.save wrote.")
     config = _parse_config(directory)
     found = config.get("format")
     if not isinstance(found, int):

@@ -57,7 +57,7 @@ def read_columns(table: Any, first_row: int = 0) -> RawColumns:
     return RawColumns(cells, holds, len(frame), named=True, first_row=first_row)
 
 
-def frame_of(table: Any) -> nw.DataFrame[Any]:
+def frame_of(table: Any) -> Any:
     """The frame that narwhals makes of a table, of a record batch too, which it does not know; else a TypeError."""
     whole = pa.Table.from_batches([table]) if isinstance(table, pa.RecordBatch) else table
     return nw.from_native(whole, eager_only=True)

@@ -245,7 +245,7 @@ def match(schema: Schema, raw: RawColumns) -> dict[str | int, np.ndarray]:
             raise InputError(
                 "The feature names should match those that were passed during fit: the table"
                 + " and".join(part for part in (lacks, has) if part)
-                + "."
+                + ("; leave out (--ignore) what training did not have." if extra else ".")
             )
         renamed = {name: name for name in known}
     else:
@@ -278,9 +278,10 @@ def _as_learnt(column: Column, raw: RawColumns, name: str | int) -> np.ndarray:
     present = [row for row, v in enumerate(cells) if v is not None and v == v]
     other = (row for row in present if holds != "text" or not looks_like(cells[row], column.holds))
     row = next(other, present[0])
+    shown = readable(Column(name, "numeric", raw.holds[name]), cells[row])
     raise InputError(
         f"Column {column.name!r} held {column.holds} cells in training but now holds {holds}, "
-        f"such as {str(cells[row])[:40]!r} in row {raw.first_row + row}."
+        f"such as {str(shown)[:40]!r} in row {raw.first_row + row}."
     )
 
 
@@ -294,7 +295,8 @@ def _encode_column(column: Column, cells: np.ndarray) -> np.ndarray:
         position = {category: code for code, category in enumerate(column.categories)}
         position |= dict.fromkeys(column.pooled, pool)
         if column.holds == "text":  # exact matches come last, so that they win
-            position = {_other_spelling(str(category)): code for category, code in position.items()} | position
+            others: dict[Category, int] = {_other_spelling(str(known)): code for known, code in position.items()}
+            position = others | position
         return np.array([np.nan if v is None else position.get(v, unknown) for v in cells], dtype=np.float32)
     categories = np.array(column.categories, dtype=np.float64)
     codes = np.full(len(cells), float(unknown))

@@ -141,9 +141,10 @@ def _cell(value: Any) -> str:
 def print_model(facts: dict[str, Any]) -> None:
     """What a model was fitted on."""
     console = Console()
+    members = f"{facts['members']} member{'s' if facts['members'] != 1 else ''}"
     kinds = [f"{visible(column['name'])} ({column['kind']})" for column in facts["columns"]]
     console.print(
-        f"{facts['rows']:,} rows, {len(kinds)} columns; {facts['members']} members, {facts['training_steps']} steps, "
+        f"{facts['rows']:,} rows, {len(kinds)} columns; {members}, {facts['training_steps']} steps, "
         f"final loss {facts['final_loss']:.3f}; a score above {facts['threshold']:.3f} is an anomaly.",
         markup=False,
         soft_wrap=True,
