@@ -84,21 +84,31 @@ def test_the_spread_is_that_of_a_sample_and_one_run_has_none():
     assert spread(np.array([1.0])) is None
 
 
-def test_who_is_out_of_order():
-    assert out_of_order([]) == out_of_order([1]) == out_of_order([1, 2, 2, 3]) == []
-    assert out_of_order([1, 5, 2, 3, 4]) == [1]
-    assert out_of_order([2, 3, 4, 1]) == [3]
-    assert len(out_of_order([3, 2, 1])) == 2
+@pytest.mark.parametrize(
+    ("values", "left_out"),
+    [([], []), ([1], []), ([1, 2, 2, 3], []), ([1, 5, 2, 3, 4], [1]), ([2, 3, 4, 1], [3]), ([3, 2, 1], [0, 2])],
+)
+def test_who_is_out_of_order(values, left_out):
+    assert out_of_order(values, range(1, len(values) + 1)) == left_out
 
 
-@pytest.mark.parametrize("size", [4, 5, 6])
-def test_no_smaller_choice_would_leave_the_rest_in_order(size):
+@pytest.mark.parametrize("size", [3, 4, 5])
+def test_no_smaller_choice_would_leave_the_rest_in_order_and_none_as_small_would_be_nearer(size):
+    def apart(places):
+        return sum(abs(order[place] - place) for place in places)
+
     for order in permutations(range(size)):
-        left_out = out_of_order(order)
-        kept = [value for place, value in enumerate(order) if place not in left_out]
-        assert kept == sorted(kept)
-        longer = combinations(order, len(kept) + 1)
-        assert not any(list(others) == sorted(others) for others in longer)
+        kept = [place for place in range(size) if place not in out_of_order(order, range(size))]
+        in_order = [
+            places
+            for n in range(1, size + 1)
+            for places in combinations(range(size), n)
+            if list(places) == sorted(places, key=lambda place: order[place])
+        ]
+        assert tuple(kept) in in_order
+        longest = max(map(len, in_order))
+        assert len(kept) == longest
+        assert apart(kept) == min(apart(places) for places in in_order if len(places) == longest)
 
 
 def test_a_series_has_the_finished_runs_in_the_order_of_seeds():

@@ -214,7 +214,8 @@ def _far_below(results: Results, reasons: dict[str, str]) -> str:
 def _misplaced(results: Results, reasons: dict[str, str]) -> str:
     """A sentence on each of the fewest methods without which the order would be the paper's."""
     lines = paper_order(results)
-    labels = [lines[place][0].label for place in out_of_order([theirs for _, _, theirs in lines])]
+    ours, theirs = [line[1] for line in lines], [line[2] for line in lines]
+    labels = [lines[place][0].label for place in out_of_order(theirs, ours)]
     if not labels:
         return ""
     bullets = [f"* **{label}**: {reasons.get(label, _NOT_KNOWN)}" for label in labels]

@@ -119,19 +119,26 @@ def mean_ranks(values: np.ndarray) -> np.ndarray:
     return stats.rankdata(-values, axis=1).mean(axis=0)
 
 
-def out_of_order(values: Sequence[float]) -> list[int]:
+def out_of_order(values: Sequence[float], reference: Sequence[float]) -> list[int]:
     """Positions of the fewest values that have to be left out so that the rest never falls.
+
+    Of several such choices the one that keeps the values nearest to those of the reference.
 
     Examples
     --------
-    >>> out_of_order([1, 5, 2, 3, 4])
+    >>> out_of_order([1, 5, 2, 3, 4], [1, 2, 3, 4, 5])
     [1]
     """
-    chains: list[list[int]] = []  # the longest that end at each position
+    apart = [abs(value - other) for value, other in zip(values, reference, strict=True)]
+
+    def merit(chain: list[int]) -> tuple[int, float]:
+        return len(chain), -sum(apart[place] for place in chain)
+
+    chains: list[list[int]] = []  # the best that end at each position
     for place, value in enumerate(values):
         before = [chain for chain in chains if values[chain[-1]] <= value]
-        chains.append([*max(before, key=len, default=[]), place])
-    kept = max(chains, key=len, default=[])
+        chains.append([*max(before, key=merit, default=[]), place])
+    kept = max(chains, key=merit, default=[])
     return [place for place in range(len(values)) if place not in kept]
 
 
