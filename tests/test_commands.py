@@ -466,3 +466,10 @@ def test_a_workbook_is_told_what_to_do(call, tmp_path, name):
 def test_a_reason_whose_category_was_expected_says_how_likely_it_was():
     reasons = (CellReason("kind", "p", "p", 0.9, 0.07), CellReason("kind 2", "q", "r", 0.8, 0.01))
     assert reasons_text(RowExplanation(0, 2.0, reasons, (), 0.0)) == "kind is p, 7.0% likely; kind 2 is q, expected r"
+
+
+def test_a_report_can_go_to_a_pipe_on_standard_output(folder):
+    code, out, err = command("detect", folder / "orders.csv", "--ignore", "id,known", "--report", "/dev/stdout", *QUICK)
+    assert (code, err) == (0, "")
+    assert out.startswith("<!doctype html>")
+    assert "80 rows flagged" in out[out.index("</html>") :]

@@ -72,12 +72,12 @@ def check_places(*places: str | PathLike[str] | None) -> None:
     for place in places:
         if place is None or str(place) == "-":
             continue
-        target = Path(place).resolve()
-        if target.is_dir():
+        path = Path(place)
+        if path.is_dir():
             raise InputError(f"{place} cannot be written: it is a directory; name a file.")
-        if not target.exists() or target.is_file():  # which is replaced, so that its folder matters
-            require_writable_parent(target)
-        elif not os.access(target, os.W_OK):
+        if not path.exists() or path.is_file():  # which is replaced, so that its folder matters
+            require_writable_parent(path.resolve())
+        elif not os.access(path, os.W_OK):
             raise InputError(f"{place} cannot be written: you may not write to it.")
 
 
