@@ -441,10 +441,10 @@ def test_control_characters_of_a_table_do_not_reach_the_terminal(call, tmp_path)
     options = ("--ignore", f"id,known,key{HOSTILE}", "--time-limit", 0.2)
     outputs = [
         command("detect", tmp_path / "orders.parquet", "--model", tmp_path / "model", *options),
-        command("explain", tmp_path / "model", tmp_path / "orders.parquet", "--rows", 0, *options[:2]),
-        command("explain", tmp_path / "model", tmp_path / "orders.parquet", "--rows", 0, "--json", *options[:2]),
-        command("info", tmp_path / "model"),
-        command("score", tmp_path / "model", tmp_path / "orders.parquet", "--ignore", "nothing"),
+        call("explain", tmp_path / "model", tmp_path / "orders.parquet", "--rows", 0, *options[:2]),
+        call("explain", tmp_path / "model", tmp_path / "orders.parquet", "--rows", 0, "--json", *options[:2]),
+        call("info", tmp_path / "model"),
+        call("score", tmp_path / "model", tmp_path / "orders.parquet", "--ignore", "nothing"),
     ]
     assert [code for code, _, _ in outputs] == [0, 0, 0, 0, 1]
     for _, out, err in outputs:
