@@ -250,12 +250,17 @@ def test_a_body_that_is_no_form_is_refused(browser, data, files_left):
 
 
 @pytest.mark.parametrize(
-    "name", ["table.xlsx", "table", "table.csv.exe", "table.parquet.gz", ".gz", "csv", "table.pkl"]
+    ("name", "reason"),
+    [("table.xlsx", "is a workbook by its suffix; save the sheet as CSV")]
+    + [
+        (name, "has no suffix that says its format")
+        for name in ("table", "table.csv.exe", "table.parquet.gz", ".gz", "csv", "table.pkl")
+    ],
 )
-def test_other_formats_are_refused(browser, name, files_left):
+def test_other_formats_are_refused(browser, name, reason, files_left):
     answer = browser.upload(name)
     assert answer.status_code == 415
-    assert "has no suffix that says its format" in answer.text
+    assert reason in answer.text
     assert not files_left()
 
 
