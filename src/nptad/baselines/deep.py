@@ -4,7 +4,8 @@ A method is a subclass of :class:`DeepBaseline` that says how to build its netwo
 it scores rows. Everything that could differ between methods for no good reason is decided here, once.
 
 The methods are written from their papers. Their docstrings say which settings are the paper's, which ones are the
-paper's as far as we remember (its appendix was not at hand to check them) and which ones are our choice.
+authors' repository's, which ones are the paper's as far as we remember (its appendix was not at hand to check them)
+and which ones are our choice.
 """
 
 from __future__ import annotations

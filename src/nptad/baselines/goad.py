@@ -26,12 +26,12 @@ class GOAD(DeepBaseline):
     -|f(W_m x) - c_m|^2, the score is the sum of -log P(m | W_m x) over all m.
 
     From the paper: the losses, normal matrices without shift, leaky ReLUs, Adam, cross-entropy added to stabilise the
-    training. From the command for thyroid in the README of its authors' repository: M = 256 maps to 32 dimensions, 8
-    units per layer, one epoch. From memory, unchecked: learning rate 0.001, margin 1, weight 0.1 of the triplet-centre
-    loss, batches of 64. Our choice: five layers; weights initialised as in He et al. 2015 (with torch's default the
-    signal fades and the scores turn round); columns standardised; the centres of a step are those of the batch; no
-    constant added to P, which would make rows far from all centres look alike; small tables get the 28 steps of
-    thyroid; at most 300 steps, which is less than an epoch above 19,200 rows.
+    training. From the command for thyroid in the README of its authors' repository, and that command's defaults:
+    M = 256 maps to 32 dimensions, 8 units per layer, one epoch of batches of 64, learning rate 0.001, margin 1, weight
+    0.1 of the triplet-centre loss, no constant added to P. Our choice: five layers; weights initialised as in He et al.
+    2015 (with torch's default the signal fades and the scores turn round); columns standardised; the centres of a step
+    are those of the batch; small tables get the 28 steps of thyroid; at most 300 steps, which is less than an epoch
+    above 19,200 rows.
 
     So small a network depends on its first weights: on mammography two of three seeds have an AUROC of 86 and 89 %,
     the third one, whose signal is weak from the start, 44 %.
