@@ -142,9 +142,25 @@ def test_attention_between_few_cells_agrees_with_plain_attention(monkeypatch, dr
         torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize("pairs_at_a_time", [1, 3 * 40 * 40, 2**18])
+@pytest.mark.parametrize("n_wanted", [40, 2])
+def test_attention_between_many_cells_agrees_with_plain_attention(monkeypatch, n_wanted, pairs_at_a_time):
+    """Values and gradients, with one row, three rows or all of them at a time."""
+    monkeypatch.setattr("nptad.attention._PAIRS_AT_A_TIME", pairs_at_a_time)
+    random = torch.Generator().manual_seed(0)
+    q, k, v = (torch.randn(2, 4, 3, n, 7, generator=random, requires_grad=True) for n in (n_wanted, 40, 40))
+    grad = torch.randn(2, 4, 3, n_wanted, 7, generator=random)
+    fast = attention_between_cells(q, k, v, None)
+    plain = attention_between_cells(q, k, v, lambda weights: weights)
+    torch.testing.assert_close(fast, plain, rtol=1e-4, atol=1e-5)
+    fast_grads, plain_grads = (torch.autograd.grad(result, (q, k, v), grad) for result in (fast, plain))
+    for a, b in zip(fast_grads, plain_grads, strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-5)
+
+
 @pytest.mark.parametrize("n_cells", [5, 40])
 def test_attention_between_cells_in_parts_agrees_with_plain_attention(monkeypatch, n_cells):
-    """Scoring takes some of the querying cells at a time; how many does not matter."""
+    """Scoring takes some of the querying cells, or rows, at a time; how many does not matter."""
     random = torch.Generator().manual_seed(0)
     q, k, v = (torch.randn(2, 4, 3, n_cells, 7, generator=random) for _ in range(3))
     plain = attention(*(t.permute(0, 4, 1, 3, 2) for t in (q, k, v)), lambda weights: weights).permute(0, 2, 4, 3, 1)

@@ -5,7 +5,7 @@ Shapes start with the members K and the heads; every form has a fast path of its
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from math import sqrt
 from typing import Any
 
@@ -16,10 +16,10 @@ from torch.nn import functional as F
 Dropout = Callable[[Tensor], Tensor]
 
 _FEW_CELLS = 32
-"""Up to this many cells in a row, attention between them has a kernel of its own in training too."""
+"""Up to this many cells in a row, attention between them runs over many rows at a time, above it row by row."""
 
 _PAIRS_AT_A_TIME = 2**18
-"""Attention weights between cells that scoring on a CPU holds at a time: they stay in its cache."""
+"""Attention weights between cells that a CPU holds at a time: they stay in its cache."""
 
 _WIDTH_GRAIN = 4
 """Heads in the fused kernel are padded to a multiple of this many numbers: with other widths the last bits of a row
@@ -90,30 +90,27 @@ def _forbidden_entries(own: Tensor | None, context_k: Tensor) -> Tensor | None:
 
 def attention_between_cells(q: Tensor, k: Tensor, v: Tensor, drop: Dropout | None) -> Tensor:
     """Attention of T cells of each row to its D cells, (K, heads, width, T or D, N) -> (K, heads, width, T, N)."""
-    if drop is None and not torch.is_grad_enabled() and q.device.type == "cpu":
-        q, k, v = _at_least_single(q, k, v)
-        at_a_time = max(1, _PAIRS_AT_A_TIME // k[:, :, 0].numel())
-        return torch.cat([_CellAttention.apply(part, k, v, None) for part in q.split(at_a_time, dim=3)], dim=3)
+    on_cpu = q.device.type == "cpu"
     if k.shape[3] <= _FEW_CELLS:
-        q, k, v = _at_least_single(q, k, v)
+        q, k, v = (t.float() for t in (q, k, v))  # under autocast they come as bfloat16, too coarse for sums of ours
+        if drop is None and on_cpu and not torch.is_grad_enabled():
+            at_a_time = max(1, _PAIRS_AT_A_TIME // k[:, :, 0].numel())
+            return torch.cat([_FewCells.apply(part, k, v, None) for part in q.split(at_a_time, dim=3)], dim=3)
         keep = None if drop is None else drop(q.new_ones(1).expand(*q.shape[:2], q.shape[3], *k.shape[3:]))
-        return _CellAttention.apply(q, k, v, keep)
+        return _FewCells.apply(q, k, v, keep)
     q, k, v = (t.permute(0, 4, 1, 3, 2) for t in (q, k, v))
+    if drop is None and on_cpu:
+        matrices = ((q / sqrt(q.shape[-1])).flatten(0, 2), k.flatten(0, 2), v.flatten(0, 2))
+        return _ManyCells.apply(*matrices).view(q.shape).permute(0, 2, 4, 3, 1)
     return attention(q, k, v, drop).permute(0, 2, 4, 3, 1)
 
 
-def _at_least_single(*tensors: Tensor) -> tuple[Tensor, ...]:
-    """Under autocast they come as bfloat16, too coarse for sums of ours."""
-    return tuple(tensor.float() for tensor in tensors)
-
-
-class _CellAttention(torch.autograd.Function):
+class _FewCells(torch.autograd.Function):
     """Attention between the cells of many rows, (K, heads, width, D, N), with dropout factors ``keep``.
 
     With the rows last, every step is a product of long vectors, one for each of the few numbers of a head; as matrix
     products they would be thousands of tiny ones, and as broadcast products under autograd they would need
-    intermediates ``width`` times as large. Two to three times faster than either or the fused kernel; only backwards
-    and with many cells, where all weights have to be kept, the fused kernel is no slower.
+    intermediates ``width`` times as large. Two to three times faster than either or the fused kernel.
     """
 
     @staticmethod
@@ -135,6 +132,48 @@ class _CellAttention(torch.autograd.Function):
         mean = (weights * grad_weights).sum(3, keepdim=True)
         grad_logits = grad_weights.sub_(mean).mul_(weights).mul_(1 / sqrt(q.shape[2]))
         return _contract(grad_logits, k, dim=3), _contract(grad_logits, q, dim=2), grad_v, None
+
+
+class _ManyCells(torch.autograd.Function):
+    """softmax(q k^T) v for many small matrices: q (B, T, width), k and v (B, D, width).
+
+    A few matrices at a time, so that their weights stay in the cache; backwards they are computed again. Heads here are
+    so narrow that almost all time goes into reading and writing weights: the fused kernel takes half as long again in
+    training, and twice as long or more in scoring.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        mixed = torch.empty_like(q)
+        for q_part, k_part, v_part, mixed_part in _parts(q, k, v, mixed):
+            torch.bmm(_softmax_weights(q_part, k_part), v_part, out=mixed_part)
+        ctx.save_for_backward(q, k, v, mixed)
+        return mixed
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, ...]:
+        q, k, v, mixed = ctx.saved_tensors
+        grad = grads[0].contiguous()
+        # The mean gradient of each softmax's weights, from what they have mixed (Dao et al. 2022).
+        mean = (grad * mixed).sum(2, keepdim=True)
+        results = tuple(torch.empty_like(t) for t in (q, k, v))
+        for q_part, k_part, v_part, grad_part, mean_part, to_q, to_k, to_v in _parts(q, k, v, grad, mean, *results):
+            weights = _softmax_weights(q_part, k_part)
+            torch.bmm(weights.mT, grad_part, out=to_v)
+            grad_logits = torch.bmm(grad_part, v_part.mT).sub_(mean_part).mul_(weights)
+            torch.bmm(grad_logits, k_part, out=to_q)
+            torch.bmm(grad_logits.mT, q_part, out=to_k)
+        return results
+
+
+def _parts(q: Tensor, k: Tensor, *others: Tensor) -> Iterator[tuple[Tensor, ...]]:
+    """Some of the matrices of every tensor at a time."""
+    at_a_time = max(1, _PAIRS_AT_A_TIME // (q.shape[1] * k.shape[1]))
+    return zip(*(t.split(at_a_time) for t in (q, k, *others)), strict=True)
+
+
+def _softmax_weights(q: Tensor, k: Tensor) -> Tensor:
+    return torch.softmax(torch.bmm(q, k.mT), dim=2)
 
 
 def _outer(a: Tensor, b: Tensor) -> Tensor:
