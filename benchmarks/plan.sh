@@ -49,7 +49,7 @@ first_npt() {
   wide 0 arrhythmia,musk; wide 0 optdigits --set batch_size=512 --set n_steps=300
   large 0 mulcross; large 0 forestcover --set 'mask_sizes=[1]'
   large 0 shuttle --set 'mask_sizes=[1]' --set embedding_dim=16
-  wide_large 0 campaign --set max_masks=20; wide_large 0 fraud --set embedding_dim=16 --set max_masks=8
+  wide_large 0 campaign; wide_large 0 fraud --set embedding_dim=16
   wide 0 mnist --set embedding_dim=16 --set batch_size=256
   wide 0 backdoor --set embedding_dim=16 --set n_steps=600 --set max_masks=20 --set context_size=1024
   default 0-2 $TINY

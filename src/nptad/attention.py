@@ -15,7 +15,7 @@ from torch.nn import functional as F
 
 Dropout = Callable[[Tensor], Tensor]
 
-_FEW_CELLS = 32
+_FEW_CELLS = 24
 """Up to this many cells in a row, attention between them runs over many rows at a time, above it row by row."""
 
 _PAIRS_AT_A_TIME = 2**18
