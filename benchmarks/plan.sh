@@ -16,7 +16,7 @@ CLASSICAL=iforest,knn,copod,rrcf,pidforest,1nn,lof,ocsvm,gmm
 DEEP=goad,neutral-ad,icl,drocc,mcm,drl
 TINY=wine,lympho,glass,vertebral,ecoli,ionosphere,breastw,pima
 SMALL=$TINY,wbc,cardio,arrhythmia,vowels,letter,abalone  # fewer than 2000 rows
-MIDDLE=seismic,musk,thyroid,optdigits,satimage2,satellite,pendigits,annthyroid,mammography
+MIDDLE=seismic,musk,thyroid,optdigits,satimage2,satellite,pendigits,annthyroid,mnist,mammography
 LARGE=shuttle,mulcross,campaign,forestcover,fraud,backdoor
 
 run() { $BENCH "$@" || echo "failed: $*" >&2; }
@@ -38,9 +38,9 @@ default() { run --methods npt-ad --preset default --datasets "$2" --seeds "$1"; 
 # Everything once, as far as possible.
 first() {
   run --methods mask-knn --datasets $SMALL,$MIDDLE --seeds 0-4
-  run --methods $CLASSICAL --datasets $SMALL,$MIDDLE,mnist --seeds 0-2
+  run --methods $CLASSICAL --datasets $SMALL,$MIDDLE --seeds 0-2
   run --methods $CLASSICAL,mask-knn --datasets $LARGE --seeds 0 --time-limit 900
-  run --methods $DEEP --datasets $SMALL,$MIDDLE,mnist,$LARGE --seeds 0 --time-limit 900
+  run --methods $DEEP --datasets $SMALL,$MIDDLE,$LARGE --seeds 0 --time-limit 900
 }
 first_npt() {
   asis 0-4 $TINY
@@ -63,7 +63,7 @@ second() {
   for share in 0 0.01 0.02 0.03 0.04 0.05 0.06 0.07 0.08 0.09 0.1; do
     run --methods goad,neutral-ad,icl --datasets "separable@$share" --seeds 0-4
   done
-  run --methods $DEEP --datasets $MIDDLE,mnist --seeds 0-2 --time-limit 900
+  run --methods $DEEP --datasets $MIDDLE --seeds 0-2 --time-limit 900
 }
 second_npt() {
   for share in 0 0.01 0.02 0.03 0.04 0.05 0.06 0.07 0.08 0.09 0.1; do middle 0-4 "separable@$share"; done
