@@ -8,6 +8,7 @@ import subprocess
 import sys
 import textwrap
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,12 +16,13 @@ import psutil
 import pytest
 from bench_helpers import a_record, a_task, use_worker, write_store
 
-from nptad.bench.methods import METHODS, find_method
+from nptad.bench.datasets import _own_dataset
+from nptad.bench.methods import METHODS, Shape, find_method
 from nptad.bench.progress import Work, describe
 from nptad.bench.run import Limits, Plan, configuration, missing_tasks, run_tasks, shape_of, supervise, wanted_runs
 from nptad.bench.store import append_record, key_of, read_records
 from nptad.bench.worker import Task, run_task
-from nptad.errors import InputError, NPTADError
+from nptad.errors import DataError, InputError, NPTADError
 
 PLAN = Plan(("mask-knn",), ("wine", "glass"), tuple(range(5)), "paper")
 TINY = {"n_steps": 2, "embedding_dim": 8, "n_heads": 2, "n_layers": 2}
@@ -227,7 +229,7 @@ def messages(task):
     return list(run_task(task))
 
 
-def own_method(monkeypatch, tmp_path, name, source):
+def own_module(monkeypatch, tmp_path, name, source):
     """A module in the working directory, with NumPy as np."""
     (tmp_path / f"{name}.py").write_text("import os, time\nimport numpy as np\n" + textwrap.dedent(source))
     monkeypatch.chdir(tmp_path)
@@ -251,7 +253,7 @@ def test_a_record_holds_metrics_seconds_memory_versions_and_hardware():
 
 
 def test_contaminated_sets_are_trained_with_anomalies(monkeypatch, tmp_path):
-    own_method(
+    own_module(
         monkeypatch,
         tmp_path,
         "counting",
@@ -263,6 +265,54 @@ def test_contaminated_sets_are_trained_with_anomalies(monkeypatch, tmp_path):
     )
     _, record = messages(a_task(dataset="separable@0.1", method="counting:Size"))
     assert (record["n_train"], record["n_test"], record["f1"]) == (1000, 1000, 100.0)
+
+
+def test_a_data_set_of_ones_own_is_a_function(monkeypatch, tmp_path):
+    own_module(
+        monkeypatch,
+        tmp_path,
+        "clouds",
+        """
+        def two():
+            x = np.random.default_rng(0).normal(size=(60, 3))
+            x[:10, 0] += 20
+            x[:, 2] = np.arange(60) % 2
+            return x.tolist(), [1] * 10 + [0] * 50, [2]
+        """,
+    )
+    assert shape_of("clouds:two") == Shape("clouds:two", n_train=25, n_features=3, n_rows=60)
+    _, record = messages(a_task(dataset="clouds:two", method="1nn", config={"k": 1, "scaling": "minmax"}))
+    assert (record["outcome"], record["n_train"], record["n_test"], record["f1"]) == ("done", 25, 35, 100.0)
+    plan = Plan(("npt-ad",), ("clouds:two",), (0,), "default")
+    (task,) = missing_tasks(plan, tmp_path / "runs")
+    assert (task.dataset, task.config["n_members"]) == ("clouds:two", 8)
+    with pytest.raises(InputError, match="use the preset 'default'"):
+        missing_tasks(replace(plan, preset="paper"), tmp_path / "runs")
+
+
+@pytest.mark.parametrize(
+    ("returned", "said"),
+    [
+        ("np.zeros((3, 2)), [0, 1, 2]", "labels 0 and 1"),
+        ("np.zeros((3, 2)), [0, 1]", r"rows of shape \(3, 2\) with labels of shape \(2,\)"),
+        ("np.zeros(3), [0, 1, 0]", r"rows of shape \(3,\)"),
+        ("np.zeros((3, 2)), [0, 0, 0]", "it needs normal rows and anomalies"),
+        ("[['a', 'b']] * 3, [0, 1, 0]", "could not convert string to float"),
+        ("np.zeros((3, 2))", r"\(not enough values|rows of shape"),
+        ("1 / 0", "ZeroDivisionError: division by zero"),
+    ],
+)
+def test_a_bad_data_set_of_ones_own_is_refused_with_what_it_is_to_return(monkeypatch, tmp_path, returned, said):
+    own_module(monkeypatch, tmp_path, "bad", f"def made(): return {returned}")
+    _own_dataset.cache_clear()
+    with pytest.raises(DataError, match=rf"^The data set bad:made cannot be read \(.*{said}.*; return X"):
+        shape_of("bad:made")
+
+
+@pytest.mark.parametrize("name", ["no_such_module:made", "math:made", ":made"])
+def test_a_data_set_of_ones_own_that_is_not_there_is_named(name):
+    with pytest.raises(InputError, match=rf"There is no data set '{name}' \("):
+        shape_of(name)
 
 
 @pytest.mark.parametrize(
@@ -285,7 +335,7 @@ def test_contaminated_sets_are_trained_with_anomalies(monkeypatch, tmp_path):
 def test_a_run_that_fails_is_recorded_with_its_reason_and_the_others_go_on(
     monkeypatch, tmp_path, fit, score, outcome, reason
 ):
-    own_method(
+    own_module(
         monkeypatch,
         tmp_path,
         "failing",
@@ -316,7 +366,7 @@ def test_a_method_or_data_that_cannot_be_had_is_recorded_with_its_reason(monkeyp
 
 
 def test_methods_get_one_hot_columns_their_groups_and_their_seed(monkeypatch, tmp_path):
-    own_method(
+    own_module(
         monkeypatch,
         tmp_path,
         "curious",
@@ -430,7 +480,7 @@ class Slow:
 
 
 def test_kill_9_loses_nothing_finished_and_only_the_rest_is_done_afterwards(monkeypatch, tmp_path):
-    own_method(monkeypatch, tmp_path, "slow", _SLOW)
+    own_module(monkeypatch, tmp_path, "slow", _SLOW)
 
     def begun():
         return [line.split() for line in Path("log").read_text().splitlines()] if Path("log").exists() else []

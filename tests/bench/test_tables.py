@@ -424,6 +424,17 @@ def test_a_method_of_ones_own_is_in_all_tables_and_figures(tmp_path):
         assert any("Class" in said for said in words(tmp_path / "figures" / f"{name}.svg")), name
 
 
+def test_a_data_set_of_ones_own_is_in_the_tables_after_the_papers(tmp_path):
+    columns = [("npt-ad", "paper"), ("npt-ad", "default"), ("transformer", "paper"), ("mask-knn", "")]
+    own = [{**a_record("wine", *column, f1=99.0), "dataset": "mine:rows"} for column in columns]
+    page = page_of(tmp_path, [*small_study(), *own])
+    assert "| mine:rows | 1 | 1 | 1 | 1 |\n\n" in section(page, "Coverage")
+    assert "| mine:rows | **99.0** | **99.0** | **99.0** | **99.0** |  |  |  |\n| mean |" in section(
+        page, "All methods, F1"
+    )
+    assert "the 4 data sets on which every method has run" in section(page, "All methods")
+
+
 def test_the_page_shows_the_figures_that_there_are(drawn, tmp_path):
     assert "](figures/" not in page_of(tmp_path, small_study())
     write_page(drawn)

@@ -54,9 +54,10 @@ def run(
     Parameters
     ----------
     methods : str
-        Names, separated by commas, or `all`; `module:Class` for one of your own.
+        Names, separated by commas, or `all`; `module:Class` is one of your own.
     datasets : str
-        Names, separated by commas, or `all`; `separable@0.05` is the separable set with 5 % of contamination.
+        Names, separated by commas, or `all`; `separable@0.05` is the separable set with 5 % of contamination,
+        `module:function` one of your own: X, y (1 = anomaly) and, if there are any, positions of category columns.
     seeds : str
         Such as `0-19` or `0,3,7`; each is a split of its own.
     preset : {"paper", "default"}

@@ -3,14 +3,18 @@
 A set is one file, ``<name>.npz``, with ``X`` (n, d), ``y`` (1 = anomaly) and ``categorical`` (positions of the columns
 that hold category codes). It is looked up in the given folder (or ``NPTAD_DATA``), then in the cache (``NPTAD_CACHE``
 or the platform's), then downloaded and converted. Whatever is loaded is checked against the registry.
+
+A set of one's own is a function that returns ``X``, ``y`` and, if it has any, the positions of its category columns;
+its name is ``module:function``.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
+from functools import cache
 from hashlib import sha256
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -23,6 +27,7 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, Trans
 
 from nptad.bench import convert, generate
 from nptad.bench.convert import Arrays, read_npz, reading
+from nptad.bench.own import import_own, is_own
 from nptad.errors import DataError
 from nptad.files import replacing
 
@@ -202,9 +207,26 @@ def find_dataset(name: str) -> Dataset:
     known = {**DATASETS, **EXTRA}
     if name in known:
         return known[name]
+    if is_own(name):
+        return _own_dataset(name)
     close = get_close_matches(name, known, 1)
     guess = f", did you mean {close[0]!r}?" if close else ";"
     raise DataError(f"There is no data set {name!r}{guess} `nptad data list` shows all.")
+
+
+@cache
+def _own_dataset(name: str) -> Dataset:
+    """An entry for the set that a function of the user's makes."""
+    make = import_own(name, "data set")
+    with reading(f"The data set {name}", "return X (n, d), y (n) with 1 = anomaly, and the positions of categories"):
+        x, y, *more = make()
+        categorical = tuple(int(j) for positions in more for j in positions)
+        table = _labelled(name, np.asarray(x, dtype=np.float64), np.asarray(y), categorical)
+        if table.y.all() or not table.y.any():
+            raise ValueError("it needs normal rows and anomalies")
+    n, d = table.x.shape
+    entry = Dataset(name, n, d, int(table.y.sum()), source=name, convert=None, sha256=None, categorical=categorical)
+    return replace(entry, licence="", generate=lambda: (table.x, table.y))
 
 
 def load(name: str, data: str | Path | None = None) -> Table:
@@ -286,9 +308,13 @@ def content_sha256(table: Table) -> str:
 
 
 def _table(dataset: Dataset, x: np.ndarray, y: np.ndarray) -> Table:
+    return _labelled(dataset.name, x, y, dataset.categorical)
+
+
+def _labelled(name: str, x: np.ndarray, y: np.ndarray, categorical: tuple[int, ...]) -> Table:
     if x.ndim != 2 or y.shape != x.shape[:1] or not np.isin(y, (0, 1)).all():
         raise ValueError(f"rows of shape {x.shape} with labels of shape {y.shape} are no table with labels 0 and 1")
-    return Table(dataset.name, np.ascontiguousarray(x, dtype=np.float64), y == 1, dataset.categorical)
+    return Table(name, np.ascontiguousarray(x, dtype=np.float64), y == 1, categorical)
 
 
 def _check(dataset: Dataset, table: Table, origin: str, advice: str) -> None:

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.transforms import Bbox
 
 from nptad.bench.datasets import DATASETS
-from nptad.bench.stats import Column, Results, columns_of, common_datasets, gather, mean_ranks, spread
+from nptad.bench.stats import Column, Results, columns_of, common_datasets, datasets_of, gather, mean_ranks, spread
 from nptad.bench.store import require_records
 from nptad.bench.tables import CONTAMINATION, published_f1
 
@@ -61,8 +61,8 @@ def draw_all(results: Path) -> list[Path]:
 
 def _means(results: Results) -> tuple[list[Column], list[str], np.ndarray]:
     """Columns, the data sets that all of them have, and mean F1, (data sets, columns)."""
-    columns = columns_of(results, DATASETS)
-    common = common_datasets(results, columns, list(DATASETS))
+    columns = columns_of(results, datasets_of(results))
+    common = common_datasets(results, columns, datasets_of(results))
     values = [[results[column, name].values().mean() for column in columns] for name in common]
     return columns, common, np.array(values).reshape(len(common), len(columns))
 

@@ -6,9 +6,7 @@ line to ``METHODS`` or name it on the command line as ``module:Class``.
 
 from __future__ import annotations
 
-import importlib
 import inspect
-import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
@@ -18,6 +16,7 @@ import numpy as np
 
 from nptad.baselines.scaling import Scaler
 from nptad.bench.npt import run_estimator, run_single_members, stack_size
+from nptad.bench.own import import_own, is_own
 from nptad.bench.presets import Preset, preset_settings
 from nptad.bench.protocol import Clock, Scored, Split, as_method, one_hot
 from nptad.errors import InputError
@@ -88,7 +87,7 @@ def _run_arrays(
     source: str, standardise: bool, splits: list[Split], seeds: list[int], config: Config
 ) -> Iterator[Scored]:
     """Run a method that takes arrays: categories one-hot, columns as they are unless the method wants them scaled."""
-    make = _import(source)
+    make = import_own(source, "method")
     seeded = "random_state" in inspect.signature(make).parameters
     for split, seed in zip(splits, seeds, strict=True):
         train, test, feature = one_hot(split)
@@ -103,17 +102,6 @@ def _run_arrays(
         with clock("score"):
             scores = np.asarray(method.score(test), dtype=float)
         yield Scored(scores, clock)
-
-
-def _import(source: str) -> Callable[..., Any]:
-    """The class (or function that makes a detector) behind ``module:name``; modules of the working directory count."""
-    module, _, name = source.partition(":")
-    if "" not in sys.path:
-        sys.path.insert(0, "")
-    try:
-        return getattr(importlib.import_module(module), name)
-    except (ImportError, AttributeError) as error:
-        raise InputError(f"There is no method {source!r} ({error}); give a listed name or module:Class.") from error
 
 
 def array_method(
@@ -183,7 +171,7 @@ def method_spec(name: str) -> MethodSpec:
     """
     if name in METHODS:
         return METHODS[name]
-    if ":" in name:
+    if is_own(name):
         label = name.partition(":")[2]
         taken = label in {spec.label for spec in METHODS.values()}
         return array_method(name, name if taken else label, name)
@@ -192,6 +180,6 @@ def method_spec(name: str) -> MethodSpec:
 
 def find_method(name: str) -> MethodSpec:
     """A method that is to run: if there is no such class, that is said now."""
-    if name not in METHODS and ":" in name:
-        _import(name)
+    if name not in METHODS and is_own(name):
+        import_own(name, "method")
     return method_spec(name)

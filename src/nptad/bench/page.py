@@ -10,7 +10,7 @@ from nptad.bench.grid import Grid
 from nptad.bench.methods import method_spec
 from nptad.bench.presets import paper_settings
 from nptad.bench.run import shape_of
-from nptad.bench.stats import Column, Results, Series, columns_of, gather, is_current, out_of_order
+from nptad.bench.stats import Column, Results, Series, columns_of, datasets_of, gather, is_current, out_of_order
 from nptad.bench.store import Record, require_records
 from nptad.bench.tables import (
     CONTAMINATION,
@@ -112,16 +112,16 @@ def _page(
 
 def _method_notes(results: Results) -> str:
     """What has to be known about the methods that have results."""
-    specs = {column.method: method_spec(column.method) for column in columns_of(results, DATASETS)}
+    specs = {column.method: method_spec(column.method) for column in columns_of(results, datasets_of(results))}
     return "".join(f"* {spec.label}: {spec.note}\n" for spec in specs.values() if spec.note)
 
 
 def _coverage(records: list[Record], results: Results, reasons: dict[str, str]) -> str:
     """Seeds done, what differs from the presets, what failed, what was not run and why."""
-    columns = columns_of(results, DATASETS)
+    columns = columns_of(results, datasets_of(results))
     lines = ["## Coverage", "", "Seeds done:", ""]
     lines += ["| data set | " + " | ".join(c.label for c in columns) + " |", "|---" + "|---:" * len(columns) + "|"]
-    for dataset in DATASETS:
+    for dataset in datasets_of(results):
         counts = [len(results[c, dataset].records) if (c, dataset) in results else 0 for c in columns]
         lines.append(f"| {dataset} | " + " | ".join(str(count or "") for count in counts) + " |")
     changed = [

@@ -10,7 +10,9 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
+from nptad.bench.datasets import DATASETS
 from nptad.bench.methods import METHODS, method_spec
+from nptad.bench.own import is_own
 from nptad.bench.store import Record
 
 SIGNIFICANCE = 0.05
@@ -79,13 +81,18 @@ def gather(records: list[Record]) -> Results:
     """The series of each column and data set; of several configurations the one with most seeds, then the newest."""
     groups: dict[tuple[Column, str], dict[tuple[str, int], list[Record]]] = defaultdict(lambda: defaultdict(list))
     for r in records:
-        if r["outcome"] == "done" and (r["method"] in METHODS or ":" in r["method"]) and is_current(r):
+        if r["outcome"] == "done" and (r["method"] in METHODS or is_own(r["method"])) and is_current(r):
             groups[Column(r["method"], r["preset"]), r["dataset"]][r["config_hash"], r["version"]].append(r)
     results = {}
     for (column, dataset), configs in groups.items():
         runs = max(configs.values(), key=lambda runs: (len(runs), runs[0]["finished"]))
         results[column, dataset] = Series(column, dataset, tuple(sorted(runs, key=lambda r: r["seed"])))
     return results
+
+
+def datasets_of(results: Results) -> list[str]:
+    """The data sets of the main tables: those of the paper in its order, then those of one's own that have results."""
+    return [*DATASETS, *sorted({dataset for _, dataset in results if is_own(dataset)})]
 
 
 def columns_of(results: Results, datasets: Container[str]) -> list[Column]:

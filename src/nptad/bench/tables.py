@@ -15,6 +15,7 @@ from nptad.bench.stats import (
     best_group,
     columns_of,
     common_datasets,
+    datasets_of,
     dependencies,
     mean_ranks,
     spread,
@@ -53,17 +54,18 @@ def published_f1(dataset: str, method: str) -> float | None:
 
 def main_table(results: Results, metric: str) -> Grid:
     """Every method on every data set, with means, ranks and t-tests; for F1 the published figures beside ours."""
-    columns = columns_of(results, DATASETS)
+    datasets = datasets_of(results)
+    columns = columns_of(results, datasets)
     published = list(PUBLISHED) if metric == "f1" else []
     rows: list[list[Cell]] = []
-    for dataset in DATASETS:
+    for dataset in datasets:
         series = [results.get((column, dataset)) for column in columns]
         if not any(series):
             continue
         marks = iter(best_group([s.values(metric) for s in series if s is not None]))
         cells: list[Cell] = [None if s is None else _figure(s.values(metric), bold=next(marks)) for s in series]
         rows.append([dataset, *cells, *(_optional(published_f1(dataset, method)) for method in published)])
-    common = common_datasets(results, columns, list(DATASETS))
+    common = common_datasets(results, columns, datasets)
     if common:
         rows += _summary(results, columns, common, metric, published)
     titles = ["data set", *(column.label for column in columns), *(f"{METHODS[m].label}, published" for m in published)]
@@ -79,8 +81,8 @@ def main_table(results: Results, metric: str) -> Grid:
 
 def summary_table(results: Results) -> Grid:
     """A line for every method, best mean F1 first, over the data sets that all methods have."""
-    columns = columns_of(results, DATASETS)
-    common = common_datasets(results, columns, list(DATASETS))
+    columns = columns_of(results, datasets_of(results))
+    common = common_datasets(results, columns, datasets_of(results))
     rows: list[list[Cell]] = []
     if common:
         f1, auroc = (

@@ -1,0 +1,31 @@
+"""Methods and data sets of one's own, named on the command line as ``module:name``."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from typing import Any
+
+from nptad.errors import InputError
+
+
+def is_own(name: str) -> bool:
+    """Whether a name is of this kind; ours never are."""
+    return ":" in name
+
+
+def import_own(source: str, kind: str) -> Any:
+    """What is behind ``module:name``; modules of the working directory count.
+
+    Examples
+    --------
+    >>> import_own("math:tau", "method")
+    6.283185307179586
+    """
+    module, _, name = source.partition(":")
+    if "" not in sys.path:
+        sys.path.insert(0, "")
+    try:
+        return getattr(importlib.import_module(module), name)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise InputError(f"There is no {kind} {source!r} ({error}); give a listed name or module:name.") from error
