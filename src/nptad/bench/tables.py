@@ -96,7 +96,7 @@ def summary_table(results: Results) -> Grid:
             counts = [len(s.records) for s in series]
             splits = f"{min(counts)}-{max(counts)}" if min(counts) < max(counts) else str(counts[0])
             middle = float(np.median([s.training_seconds() + s.scoring_seconds() for s in series]))
-            rows.append([column.label, Figure(mean_f1), Figure(mean_auroc), Figure(rank), splits, f"{middle:.2g}"])
+            rows.append([column.label, Figure(mean_f1), Figure(mean_auroc), Figure(rank), splits, _short(middle)])
     return Grid(
         "summary",
         f"Means over random splits and the {len(common)} data sets on which every method has run; F1 and AUROC in %; "
@@ -301,6 +301,17 @@ def _figures(values: np.ndarray) -> list[Cell]:
 
 def _mean(values: list[float]) -> Figure | None:
     return Figure(float(np.mean(values))) if values else None
+
+
+def _short(value: float) -> str:
+    """Two digits, or all before the point.
+
+    Examples
+    --------
+    >>> _short(0.0123), _short(2.345), _short(114.3)
+    ('0.012', '2.3', '114')
+    """
+    return f"{value:.2g}" if value < 100 else f"{value:.0f}"
 
 
 def _optional(value: float | None) -> Figure | None:
