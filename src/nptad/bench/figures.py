@@ -163,7 +163,7 @@ def contamination_curves(results: Results) -> Figure | None:
         axes.set_xlabel("anomalies among the training rows, %")
         axes.set_title(title, loc="left")
         axes.set_ylim(0, 102)
-    panels[0].legend(frameon=False)
+    panels[1].legend(frameon=False, loc="center left", bbox_to_anchor=(1.02, 0.5))  # inside, it would cover curves
     return figure
 
 
