@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cache
 from hashlib import sha256
@@ -225,8 +225,18 @@ def _own_dataset(name: str) -> Dataset:
         if table.y.all() or not table.y.any():
             raise ValueError("it needs normal rows and anomalies")
     n, d = table.x.shape
-    entry = Dataset(name, n, d, int(table.y.sum()), source=name, convert=None, sha256=None, categorical=categorical)
-    return replace(entry, licence="", generate=lambda: (table.x, table.y))
+    return Dataset(
+        name,
+        n,
+        d,
+        int(table.y.sum()),
+        source=name,
+        convert=None,
+        sha256=None,
+        licence="",
+        categorical=categorical,
+        generate=lambda: (table.x, table.y),
+    )
 
 
 def load(name: str, data: str | Path | None = None) -> Table:
