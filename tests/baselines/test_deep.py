@@ -285,43 +285,60 @@ class TestICL:
 
 class TestMCM:
     def test_diversity_loss(self):
-        masks, k = torch.rand(3, 4, 6), 4
-        actual = mcm.diversity_losses(masks, 0.2)
-        scale = 1 / abs(k * log(1 / k * exp(1 / 0.2)))
-        for row, row_masks in enumerate(masks.tolist()):
+        logits, k = torch.randn(3, 4, 6), 4
+        actual = mcm.diversity_losses(logits, 0.2)
+        scale = 1 / abs((k - 1) * log(1 / (k - 1)))
+        for row, row_masks in enumerate(logits.tolist()):
             expected = sum(
                 log(sum(exp(cosine(one, other) / 0.2) for j, other in enumerate(row_masks) if j != i)) * scale
                 for i, one in enumerate(row_masks)
             )
             assert actual[row].item() == pytest.approx(expected, rel=1e-4)
 
-    def test_score_is_the_mean_squared_error_over_masks(self):
-        detector, rows = small(MCM), torch.randn(3, 5)
+    def test_loss_and_score(self):
+        detector, rows = small(MCM, diversity_weight=2.0), torch.randn(3, 5)
         network = mcm.MaskedAutoencoder(5, 4, 8, 2)
-        masks = torch.sigmoid(network.generator(rows)).view(3, 4, 5)
-        rebuilt = [network.decoder(network.encoder(masks[:, k] * rows)) for k in range(4)]
-        expected = sum((one - rows).square().sum(1) for one in rebuilt) / 4
+        logits, distances = [], []
+        for first, second, third in zip(*network.generators, strict=True):
+            hidden = torch.relu(torch.relu(rows @ first.T) @ second.T)
+            logits.append(hidden @ third.T)
+            rebuilt = network.decoder(network.encoder(torch.sigmoid(logits[-1]) * rows))
+            distances.append((rebuilt - rows).square().sum(1).sqrt())
+        expected = sum(distances) / 4
         torch.testing.assert_close(detector._score_rows(network, rows), expected)
+        diversity = mcm.diversity_losses(torch.stack(logits, dim=1), detector.temperature)
+        loss = detector._loss(network, rows, 0.0, torch.Generator())
+        torch.testing.assert_close(loss, expected.mean() + 2 * diversity.mean())
+
+    def test_too_few_masks(self):
+        with pytest.raises(InputError, match="n_masks must be at least 3"):
+            small(MCM, n_masks=2).fit(table())
 
 
 class TestDRL:
     def test_separation_loss(self):
-        weights = torch.rand(6, 3)
-        pairs = [squared(a, b) for a in weights.tolist() for b in weights.tolist()]
-        assert drl.separation_loss(weights).item() == pytest.approx(-np.mean(pairs), rel=1e-4)
+        weights = torch.randn(6, 3)
+        rows = list(enumerate(weights.tolist()))
+        cosines = [cosine(a, b) for i, a in rows for j, b in rows if i != j]
+        assert drl.separation_loss(weights).item() == pytest.approx(sum(cosines) / 36, rel=1e-4)
 
     def test_loss_and_score(self):
         detector, rows = small(DRL, separation_weight=0.5, alignment_weight=2.0), torch.randn(6, 4)
+        rows[:3] *= 50  # embeddings of both lengths, below 1 and above
         network = drl.Decomposer(4, 3, 8, 7)
         torch.testing.assert_close(network.vectors @ network.vectors.T, torch.eye(3), atol=1e-6, rtol=0)
-        embedded, weights = network.encoder(rows), torch.softmax(network.weigher(rows), dim=1)
-        residual = [
+        embedded, weights = network(rows)
+        distances = [
             squared(z, sum(w * vector for w, vector in zip(row, network.vectors, strict=True)).tolist())
             for z, row in zip(embedded.tolist(), weights.tolist(), strict=True)
         ]
-        np.testing.assert_allclose(detector._score_rows(network, rows).tolist(), residual, rtol=1e-4)
-        alignment = [squared(a, b) for a, b in zip(network.decoder(embedded).tolist(), rows.tolist(), strict=True)]
-        expected = np.mean(residual) + 0.5 * drl.separation_loss(weights).item() + 2 * np.mean(alignment)
+        np.testing.assert_allclose(detector._score_rows(network, rows).tolist(), distances, rtol=1e-4)
+        lengths = [squared(z, [0] * 7) for z in embedded.tolist()]
+        assert min(lengths) < 1 < max(lengths)
+        decomposition = [max(one, one / length) for one, length in zip(distances, lengths, strict=True)]
+        decoded = network.decoder(embedded).tolist()
+        alignment = [1 - cosine(a, b) for a, b in zip(decoded, rows.tolist(), strict=True)]
+        expected = np.mean(decomposition) + 0.5 * drl.separation_loss(weights).item() + 2 * np.mean(alignment)
         actual = detector._loss(network, rows, 0.0, torch.Generator()).item()
         assert actual == pytest.approx(expected, rel=1e-4)
 

@@ -154,8 +154,8 @@ METHODS: dict[str, MethodSpec] = {
             array_method("neutral-ad", "NeuTraL-AD", _BASELINES + "neutral_ad:NeuTraLAD", note=_NEUTRAL_NOTE), version=2
         ),
         array_method("icl", "ICL", _BASELINES + "icl:ICL", note=_DEEP_NOTE),
-        array_method("mcm", "MCM", _BASELINES + "mcm:MCM", note=_DEEP_NOTE),
-        array_method("drl", "DRL", _BASELINES + "drl:DRL", note=_DEEP_NOTE),
+        replace(array_method("mcm", "MCM", _BASELINES + "mcm:MCM", note=_NAMED_NOTE.format("wbc")), version=2),
+        replace(array_method("drl", "DRL", _BASELINES + "drl:DRL", note=_NAMED_NOTE.format("arrhythmia")), version=2),
     )
 }
 """The methods by name, in the order of the tables."""
