@@ -190,6 +190,18 @@ def test_a_stack_has_the_time_of_its_runs_together(monkeypatch, tmp_path):
     assert [outcome for _, outcome, _ in outcomes(a_task(range(6)), Limits(seconds=0.1))] == ["time"] * 6
 
 
+def test_the_time_between_two_runs_is_nobodys(monkeypatch, tmp_path):
+    pause = 'for s in task["seeds"]:\n say({"start": [s]})\n time.sleep(0.5)\n say(record(s))\n time.sleep(0.8)'
+    use_worker(monkeypatch, tmp_path, pause)
+    assert outcomes(a_task((0, 1, 2)), Limits(seconds=1)) == [(seed, "done", None) for seed in (0, 1, 2)]
+
+
+def test_a_worker_that_dies_between_two_runs_takes_none_with_it(monkeypatch, tmp_path):
+    die = 's = task["seeds"][0]\nsay({"start": [s]})\nsay(record(s))\nos._exit(3)'
+    use_worker(monkeypatch, tmp_path, die)
+    assert outcomes(a_task((0, 1, 2))) == [(seed, "done", None) for seed in (0, 1, 2)]
+
+
 def test_a_run_over_the_memory_limit_is_an_outcome(monkeypatch, tmp_path):
     use_worker(monkeypatch, tmp_path, fit="x = bytearray(2**28); time.sleep(60)")
     assert outcomes(a_task((4,)), Limits(memory_mib=200)) == [(4, "memory", "More than 200 MiB")]

@@ -14,6 +14,7 @@ from nptad.bench.methods import METHODS
 from nptad.bench.presets import paper_table
 from nptad.bench.stats import (
     Column,
+    all_series,
     best_group,
     columns_of,
     common_datasets,
@@ -71,6 +72,8 @@ def test_the_t_test_allows_for_different_spreads():
         ([[60.0]], [True]),
         ([[90.0], [80.0, 81.0, 82.0], [79.5, 80.5, 81.5], [50.0, 51.0]], [True, True, True, False]),
         ([[81.0], [80.0, 81.0, 82.0], [80.9]], [True, True, False]),
+        # The best is too scattered to beat the last, but the second is not.
+        ([[60.0, 90.0, 81.0], [75.0, 76.0, 74.0, 75.0], [54.0, 55.0, 53.0]], [True, True, False]),
     ],
 )
 def test_samples_without_spread_or_of_one_run_are_compared_without_complaint(samples, marks):
@@ -138,6 +141,7 @@ def test_of_several_configurations_the_one_with_most_seeds_counts_then_the_newes
     assert gather(few + many)[NPT, "wine"].config["n_steps"] == 2
     assert gather(many + newer)[NPT, "wine"].config["n_steps"] == 3
     assert gather(newer + many)[NPT, "wine"].config["n_steps"] == 3
+    assert [one.config["n_steps"] for one in all_series(few + newer + many)[NPT, "wine"]] == [3, 2, 1]
 
 
 def test_runs_of_another_version_or_of_methods_not_listed_do_not_count():

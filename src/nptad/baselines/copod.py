@@ -14,8 +14,8 @@ from nptad.baselines.scaling import check_new_rows, check_rows
 class COPOD:
     """Copula-based outlier detection (Li, Zhao, Botta, Ionescu and Hu, ICDM 2020), exactly PyOD's.
 
-    The score is the sum over the columns of the negative logarithm of a tail probability: left, right, or by the sign
-    of the column's skewness, whichever is largest.
+    The score is a sum over the columns. Each adds the negative logarithm of the probability of the tail on the side of
+    the column's skewness, or the mean of those of both tails if that is more.
 
     PyOD takes the empirical distributions of the training rows *and the rows being scored* together, so that a score
     depends on the other rows of the batch. That is kept, as it is what published figures are made with.

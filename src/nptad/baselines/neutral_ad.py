@@ -25,8 +25,9 @@ class NeuTraLAD(DeepBaseline):
     authors published (config_arrhy.yml of github.com/boschresearch/NeuTraL-AD): K = 11 views of two layers with 200
     hidden units; an encoder of five layers, 64 units and 32 in the last; batch normalisation; temperature 0.1; 100
     epochs of batches of 128, learning rate 0.0005. Our choice: the normalisation, without shift or factor, is of the
-    hidden layers of views and encoder; columns standardised; no weight decay (theirs is 0.00001); small tables get the
-    200 steps of arrhythmia; at most 2000 steps, which is less than 100 epochs above 2,560 rows.
+    hidden layers of views (their code leaves it out there) and encoder; columns standardised; no weight decay (theirs
+    is 0.00001); small tables get the 200 steps of arrhythmia; at most 2000 steps, which is less than 100 epochs above
+    2,560 rows.
 
     Parameters
     ----------

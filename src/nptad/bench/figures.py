@@ -14,7 +14,7 @@ from matplotlib.transforms import Bbox
 from nptad.bench.datasets import DATASETS
 from nptad.bench.stats import Column, Results, columns_of, common_datasets, datasets_of, gather, mean_ranks, spread
 from nptad.bench.store import require_records
-from nptad.bench.tables import CONTAMINATION, published_f1
+from nptad.bench.tables import CONTAMINATION, NPT_AD, published_f1
 
 OURS, OTHERS, DARK, PALE = "#1f5fa8", "#8a94a3", "#4a5361", "#c9d4e3"
 _STYLE: dict[Any, Any] = {
@@ -214,11 +214,10 @@ def _inside(box: Bbox, frame: Bbox) -> bool:
 
 def ours_against_published(results: Results) -> Figure | None:
     """F1 of NPT-AD with the paper's settings against the published figure, a point per data set."""
-    column = Column("npt-ad", "paper")
     points = [
-        (name, theirs, results[column, name].values().mean())
+        (name, theirs, results[NPT_AD, name].values().mean())
         for name in DATASETS
-        if (column, name) in results and (theirs := published_f1(name, "npt-ad")) is not None
+        if (NPT_AD, name) in results and (theirs := published_f1(name, "npt-ad")) is not None
     ]
     if not points:
         return None

@@ -10,10 +10,20 @@ from nptad.bench.grid import Grid
 from nptad.bench.methods import method_spec
 from nptad.bench.presets import paper_settings
 from nptad.bench.run import shape_of
-from nptad.bench.stats import Column, Results, Series, columns_of, datasets_of, gather, is_current, out_of_order
+from nptad.bench.stats import (
+    Results,
+    Series,
+    all_series,
+    columns_of,
+    datasets_of,
+    gather,
+    is_current,
+    out_of_order,
+)
 from nptad.bench.store import Record, require_records
 from nptad.bench.tables import (
     CONTAMINATION,
+    NPT_AD,
     ablation_table,
     against_published,
     contamination_table,
@@ -131,6 +141,14 @@ def _coverage(records: list[Record], results: Results, reasons: dict[str, str]) 
         if (column, dataset) in results and (text := _changes(results[column, dataset]))
     ]
     lines += ["", "Settings that differ from the preset:", "", *(changed or ["* none"])]
+    others = [
+        f"* {one.dataset}, {one.column.label}: {_changes(one) or 'as in the preset'}; F1 {one.values().mean():.1f}, "
+        f"{len(one.records)} seed{'s' * (len(one.records) > 1)}"
+        for alternatives in all_series(records).values()
+        for one in alternatives[1:]
+    ]
+    if others:
+        lines += ["", "Tried with other settings too, which are not in the tables:", "", *others]
     if failed := _failures(records):
         lines += ["", "Runs without a result:", "", *failed]
     missing = [name for name in DATASETS if not any((column, name) in results for column in columns)]
@@ -203,7 +221,7 @@ def _far_below(results: Results, reasons: dict[str, str]) -> str:
     """A sentence on each data set where NPT-AD is more than five points below the published F1."""
     lines = []
     for dataset in DATASETS:
-        series, theirs = results.get((Column("npt-ad", "paper"), dataset)), published_f1(dataset, "npt-ad")
+        series, theirs = results.get((NPT_AD, dataset)), published_f1(dataset, "npt-ad")
         if series is not None and theirs is not None and series.values().mean() < theirs - _BELOW:
             lines.append(f"* **{dataset}**: {reasons.get(dataset, _NOT_KNOWN)}")
     if not lines:

@@ -150,6 +150,7 @@ def supervise(task: Task, limits: Limits) -> Iterator[Record]:
     left = list(task.seeds)
     while left:
         current: list[int] = []
+        begun = False
         deadline = float("inf")
         with _worker(replace(task, seeds=tuple(left))) as (process, messages):
             while True:
@@ -167,16 +168,18 @@ def supervise(task: Task, limits: Limits) -> Iterator[Record]:
                     outcome = ("failed", _ending(process))
                     break
                 if "start" in message:
-                    current = message["start"]
+                    current, begun = message["start"], True
                     if limits.seconds is not None:
                         deadline = time.monotonic() + limits.seconds * len(current)
                     continue
                 current.remove(message["seed"])
                 left.remove(message["seed"])
+                if not current:
+                    deadline = float("inf")  # until the next ones start
                 yield message
         if left:
             # A worker that ends without having begun would do so again.
-            lost = current or list(left)
+            lost = current if begun else list(left)
             left = [seed for seed in left if seed not in lost]
             yield from (task.record(seed, outcome[0], reason=outcome[1]) for seed in lost)
 

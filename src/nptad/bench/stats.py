@@ -77,17 +77,31 @@ def is_current(record: Record) -> bool:
     return record["method"] not in METHODS or record["version"] == METHODS[record["method"]].version
 
 
-def gather(records: list[Record]) -> Results:
-    """The series of each column and data set; of several configurations the one with most seeds, then the newest."""
+def all_series(records: list[Record]) -> dict[tuple[Column, str], list[Series]]:
+    """The series of each column and data set, one for each configuration: that with most seeds first, then the newest.
+
+    Runs of unknown methods, and of methods as they were before, are left out.
+    """
     groups: dict[tuple[Column, str], dict[tuple[str, int], list[Record]]] = defaultdict(lambda: defaultdict(list))
     for r in records:
         if r["outcome"] == "done" and (r["method"] in METHODS or is_own(r["method"])) and is_current(r):
             groups[Column(r["method"], r["preset"]), r["dataset"]][r["config_hash"], r["version"]].append(r)
-    results = {}
-    for (column, dataset), configs in groups.items():
-        runs = max(configs.values(), key=lambda runs: (len(runs), runs[0]["finished"]))
-        results[column, dataset] = Series(column, dataset, tuple(sorted(runs, key=lambda r: r["seed"])))
-    return results
+
+    def merit(runs: list[Record]) -> tuple[int, str]:
+        return len(runs), max(r["finished"] for r in runs)
+
+    return {
+        (column, dataset): [
+            Series(column, dataset, tuple(sorted(runs, key=lambda r: r["seed"])))
+            for runs in sorted(configs.values(), key=merit, reverse=True)
+        ]
+        for (column, dataset), configs in groups.items()
+    }
+
+
+def gather(records: list[Record]) -> Results:
+    """The series of each column and data set that counts, the first of :func:`all_series`."""
+    return {key: series[0] for key, series in all_series(records).items()}
 
 
 def datasets_of(results: Results) -> list[str]:
@@ -155,10 +169,10 @@ def spread(values: np.ndarray) -> float | None:
 
 
 def best_group(samples: list[np.ndarray]) -> list[bool]:
-    """Which samples are the best or not significantly worse than it, by Welch's t-test at 5 %.
+    """Which samples are not significantly below any other one, by Welch's t-test at 5 %.
 
-    A single run allows no test. So the best is that of the samples with several runs, and a single run counts only if
-    it reaches the mean of that; where there are but single runs, the highest count.
+    A single run allows no test: any sample of several runs with a higher mean beats it, and it beats none. Where there
+    are but single runs, the highest count.
 
     Examples
     --------
@@ -166,8 +180,8 @@ def best_group(samples: list[np.ndarray]) -> list[bool]:
     >>> best_group([*several, np.array([90.0]), np.array([80.0])])
     [True, True, False, True, False]
     """
-    best = max([sample for sample in samples if len(sample) > 1] or samples, key=np.mean)
-    return [bool(sample.mean() >= best.mean()) or not _differ(best, sample) for sample in samples]
+    rivals = [sample for sample in samples if len(sample) > 1] or samples
+    return [not any(r.mean() > sample.mean() and _differ(r, sample) for r in rivals) for sample in samples]
 
 
 def _differ(first: np.ndarray, second: np.ndarray) -> bool:
