@@ -5,6 +5,7 @@ from nptad.baselines.gmm import GMMEnsemble
 from nptad.baselines.iforest import IForest
 from nptad.baselines.knn import KNN
 from nptad.baselines.lof import LOF
+from nptad.baselines.mask_knn import MaskKNN
 from nptad.baselines.ocsvm import OCSVM
 from nptad.baselines.pidforest import PIDForest
 from nptad.baselines.rrcf import RRCF
@@ -19,6 +20,7 @@ DETECTORS = {
     "COPOD": (COPOD, {"batch"}),
     "RRCF": (lambda: RRCF(n_trees=20, sample_size=50, random_state=0), {"training_order"}),
     "PIDForest": (lambda: PIDForest(n_trees=20, sample_size=50, random_state=0), {"training_order"}),
+    "Mask-KNN": (lambda: MaskKNN(random_state=0), set()),
     "LOF": (lambda: LOF(random_state=0), set()),
     "OCSVM": (lambda: OCSVM(random_state=0), {"training_order"}),
     "GMMEnsemble": (lambda: GMMEnsemble(n_members=3, random_state=0), {"training_order"}),

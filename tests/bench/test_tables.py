@@ -388,6 +388,15 @@ def test_coverage_is_honest(tmp_path):
     assert "* wine" not in not_run
 
 
+def test_what_was_tried_with_other_settings_is_listed(tmp_path):
+    tried = {"n_steps": 7}
+    records = [a_record("wine", "npt-ad", "paper", seed) for seed in (0, 1)]
+    records += [a_record("wine", "npt-ad", "paper", settings=tried, f1=61.26)]
+    coverage = section(page_of(tmp_path, records), "Coverage")
+    others = coverage.partition("Tried with other settings too, which are not in the tables:")[2]
+    assert "\n* wine, NPT-AD: n_steps 7 instead of 1000; F1 61.3, 1 seed\n" in others
+
+
 def test_settings_that_are_no_more_do_not_stop_the_page(tmp_path):
     page = page_of(tmp_path, [a_record("wine", "npt-ad", "paper", settings={"gone": 5})])
     assert "* wine, NPT-AD: gone 5\n" in page

@@ -9,17 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
-from sklearn.exceptions import NotFittedError
 
+from nptad.baselines.scaling import check_count, check_new_rows, check_rows
 from nptad.errors import InputError
 from nptad.masks import mask_bank
 from nptad.rng import spawn_seeds
-
-LARGEST = 1e150
-"""Numbers from here on are refused: the sum of their squares could overflow."""
 
 # Sizes of work arrays, in numbers of 8 bytes. They bound memory and decide speed, not results.
 _TILE = 2**16  # distances from some rows to all training rows
@@ -49,7 +46,7 @@ class MaskKNN:
     Parameters
     ----------
     n_neighbors : int
-        The paper's k.
+        The paper's k; all training rows if there are fewer.
     max_masked : int
         The paper's r, the largest number of features hidden at a time. The paper takes 1 above 200,000 rows.
     subsample : int
@@ -95,13 +92,8 @@ class MaskKNN:
         Self
         """
         for name in ("n_neighbors", "max_masked", "subsample", "max_masks"):
-            _check_count(name, getattr(self, name))
-        rows = _check_rows(x)
-        if self.n_neighbors > min(len(rows), self.subsample):
-            raise InputError(
-                f"n_neighbors={self.n_neighbors} needs at least as many training rows, and there are {len(rows)} "
-                f"(of which at most subsample={self.subsample} are used)."
-            )
+            check_count(name, getattr(self, name))
+        rows = check_rows(x)
         columns = _columns_of_features(groups, rows.shape[1])
         order_seed, bank_seed = spawn_seeds(self.random_state, 2)
         bank = mask_bank(len(columns), range(1, self.max_masked + 1), self.max_masks, bank_seed).numpy()
@@ -114,7 +106,9 @@ class MaskKNN:
         self._largest = int(bank[~complete].sum(axis=1).max(initial=0))
         self._root = _plan(bank[~complete], columns)
         self._columns = columns
+        self._k = min(self.n_neighbors, len(rows))
         self.train_ = rows
+        self.n_features_ = rows.shape[1]
         return self
 
     def score(self, x: np.ndarray) -> np.ndarray:
@@ -130,9 +124,7 @@ class MaskKNN:
         array of shape (n,)
             Higher = more anomalous. The score of a row does not depend on the other rows.
         """
-        if not hasattr(self, "train_"):
-            raise NotFittedError("This MaskKNN has no training rows yet: call fit first.")
-        rows = _check_rows(x, self.train_.shape[1])
+        rows = check_new_rows(self, x)
         total = self._n_complete * np.linalg.norm(rows - self.train_.mean(axis=0), axis=1)
         if self._n_masks > self._n_complete:
             for batch, candidates in self._batches(rows):
@@ -181,7 +173,7 @@ class MaskKNN:
         distance *= -2
         distance += train_norms
         distance += norms[:, None]
-        nearest = _smallest(distance, self.n_neighbors)
+        nearest = _smallest(distance, self._k)
         bound = distance.ravel()[nearest].max(axis=0)
         # This form of the distance is off by roundings of its terms, which may be much larger than itself.
         bound += 16 * (len(by_column) + 4) * np.finfo(float).eps * (norms + train_norms.max())
@@ -219,7 +211,7 @@ class MaskKNN:
     def _add_errors(self, total: np.ndarray, stem: _Stem, distance: np.ndarray, deviation: np.ndarray) -> None:
         """Add the errors under the masks of a stem, given the squared distances (masks, rows, candidates)."""
         n_masks, n_rows, width = distance.shape
-        nearest = _smallest(distance.reshape(-1, width), self.n_neighbors)
+        nearest = _smallest(distance.reshape(-1, width), self._k)
         weight = _inverse_distances(distance.ravel()[nearest]).reshape(-1, n_masks, n_rows)
         nearest = nearest.reshape(-1, n_masks, n_rows) - np.arange(n_masks)[:, None] * (n_rows * width)
         for masks, columns in stem.hidden:
@@ -323,28 +315,3 @@ def _columns_of_features(groups: np.ndarray | None, n_columns: int) -> list[np.n
             f"got an array of shape {groups.shape} and type {groups.dtype}."
         )
     return [np.flatnonzero(groups == feature) for feature in np.unique(groups)]
-
-
-def _check_count(name: str, value: Any) -> None:
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
-        raise InputError(f"MaskKNN({name}={value!r}): a whole number from 1 up is needed.")
-
-
-def _check_rows(x: Any, n_columns: int | None = None) -> np.ndarray:
-    """A checked float64 array; with ``n_columns``, as many columns as were fitted."""
-    try:
-        rows = np.asarray(x, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"x must be numbers only ({error}); encode categories as one-hot columns.") from error
-    if rows.ndim != 2 or rows.shape[1] == 0:
-        raise InputError(f"x must have rows and at least one column; its shape is {rows.shape}.")
-    if n_columns is not None and rows.shape[1] != n_columns:
-        raise InputError(f"x has {rows.shape[1]} columns, but fit was given {n_columns}; give the same columns.")
-    bad = np.argwhere(~(np.abs(rows) < LARGEST))
-    if len(bad):
-        row, column = bad[0]
-        raise InputError(
-            f"x has {len(bad)} cells that are missing, infinite or beyond {LARGEST:g}, the first in row {row}, column "
-            f"{column}; impute or remove them."
-        )
-    return rows
