@@ -16,7 +16,7 @@ import psutil
 import pytest
 from bench_helpers import a_record, a_task, use_worker, write_store
 
-from nptad.bench.datasets import _own_dataset
+from nptad.bench.datasets import _own_dataset, content_sha256, load
 from nptad.bench.methods import METHODS, Shape, find_method
 from nptad.bench.progress import Work, describe
 from nptad.bench.run import Limits, Plan, configuration, missing_tasks, run_tasks, shape_of, supervise, wanted_runs
@@ -277,6 +277,7 @@ def test_contaminated_sets_are_trained_with_anomalies(monkeypatch, tmp_path):
     )
     _, record = messages(a_task(dataset="separable@0.1", method="counting:Size"))
     assert (record["n_train"], record["n_test"], record["f1"]) == (1000, 1000, 100.0)
+    assert record["content"] == content_sha256(load("separable"))
 
 
 def test_a_data_set_of_ones_own_is_a_function(monkeypatch, tmp_path):

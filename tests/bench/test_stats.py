@@ -10,6 +10,7 @@ import pytest
 from bench_helpers import a_record, an_own_record
 from scipy import stats as scipy_stats
 
+from nptad.bench.datasets import DATASETS
 from nptad.bench.methods import METHODS
 from nptad.bench.presets import paper_table
 from nptad.bench.stats import (
@@ -142,6 +143,17 @@ def test_of_several_configurations_the_one_with_most_seeds_counts_then_the_newes
     assert gather(many + newer)[NPT, "wine"].config["n_steps"] == 3
     assert gather(newer + many)[NPT, "wine"].config["n_steps"] == 3
     assert [one.config["n_steps"] for one in all_series(few + newer + many)[NPT, "wine"]] == [3, 2, 1]
+
+
+def test_runs_on_other_rows_are_another_series():
+    """Those from before records had a checksum are on the published rows."""
+    published = DATASETS["wine"].sha256
+    records = [a_record("wine", "npt-ad", "paper", 0), a_record("wine", "npt-ad", "paper", 1, content=published)]
+    generated = a_record("wine", "npt-ad", "paper", 2, content="0123456789ab")
+    first, second = all_series([*records, generated])[NPT, "wine"]
+    assert ([r["seed"] for r in first.records], first.has_published_rows) == ([0, 1], True)
+    assert ([r["seed"] for r in second.records], second.has_published_rows) == ([2], False)
+    assert gather([a_record("speech", "npt-ad", "paper", content="0123456789ab")])[NPT, "speech"].has_published_rows
 
 
 def test_runs_of_another_version_or_of_methods_not_listed_do_not_count():

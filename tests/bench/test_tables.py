@@ -397,6 +397,12 @@ def test_what_was_tried_with_other_settings_is_listed(tmp_path):
     assert "\n* wine, NPT-AD: n_steps 7 instead of 1000; F1 61.3, 1 seed\n" in others
 
 
+def test_what_stands_in_for_the_published_rows_is_told(tmp_path):
+    stand_in = a_record("separable@0.1", "npt-ad", "paper", content="0123456789ab")
+    study = section(page_of(tmp_path, [stand_in]), "Contaminated training rows")
+    assert "* NPT-AD: generated rows instead of the published ones\n" in study
+
+
 def test_settings_that_are_no_more_do_not_stop_the_page(tmp_path):
     page = page_of(tmp_path, [a_record("wine", "npt-ad", "paper", settings={"gone": 5})])
     assert "* wine, NPT-AD: gone 5\n" in page

@@ -191,14 +191,15 @@ def _contamination_settings(results: Results) -> str:
 
 
 def _changes(series: Series) -> str:
-    """The settings that are not those of the preset."""
+    """The settings that are not those of the preset, and whether the rows are not the published ones."""
     spec, preset_name = method_spec(series.column.method), series.column.preset or "paper"
     preset = spec.configure(preset_name, shape_of(series.dataset))  # type: ignore[arg-type]
-    return ", ".join(
+    changed = [
         f"{name} {value}" + (f" instead of {_plain(preset[name])}" if name in preset else "")
         for name, value in series.config.items()
         if name not in preset or value != _plain(preset[name])
-    )
+    ]
+    return ", ".join(changed + ["generated rows instead of the published ones"] * (not series.has_published_rows))
 
 
 def _plain(value: object) -> object:

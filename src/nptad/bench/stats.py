@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
-from nptad.bench.datasets import DATASETS
+from nptad.bench.datasets import DATASETS, EXTRA
 from nptad.bench.methods import METHODS, method_spec
 from nptad.bench.own import is_own
+from nptad.bench.protocol import parse_name
 from nptad.bench.store import Record
 
 SIGNIFICANCE = 0.05
@@ -52,6 +53,11 @@ class Series:
         """The configuration of all its runs."""
         return self.records[0]["config"]
 
+    @property
+    def has_published_rows(self) -> bool:
+        """Whether its runs were on the rows that the registry knows."""
+        return has_published_rows(self.records[0])
+
     def training_seconds(self) -> float:
         """Processor seconds of training, the mean over seeds.
 
@@ -77,15 +83,28 @@ def is_current(record: Record) -> bool:
     return record["method"] not in METHODS or record["version"] == METHODS[record["method"]].version
 
 
+def has_published_rows(record: Record) -> bool:
+    """Whether a run was on the rows that the registry knows, and not on what stands in for them.
+
+    Runs from before records had a checksum were on such rows. Where the registry has none, all rows count as such.
+    """
+    dataset = {**DATASETS, **EXTRA}.get(parse_name(record["dataset"])[0])
+    known = None if dataset is None else dataset.sha256
+    return known is None or record.get("content", known) == known
+
+
 def all_series(records: list[Record]) -> dict[tuple[Column, str], list[Series]]:
     """The series of each column and data set, one for each configuration: that with most seeds first, then the newest.
 
-    Runs of unknown methods, and of methods as they were before, are left out.
+    Runs of unknown methods, and of methods as they were before, are left out. Runs on other rows are other series.
     """
-    groups: dict[tuple[Column, str], dict[tuple[str, int], list[Record]]] = defaultdict(lambda: defaultdict(list))
+    groups: dict[tuple[Column, str], dict[tuple[str, int, bool], list[Record]]]
+    groups = defaultdict(lambda: defaultdict(list))
     for r in records:
         if r["outcome"] == "done" and (r["method"] in METHODS or is_own(r["method"])) and is_current(r):
-            groups[Column(r["method"], r["preset"]), r["dataset"]][r["config_hash"], r["version"]].append(r)
+            groups[Column(r["method"], r["preset"]), r["dataset"]][
+                r["config_hash"], r["version"], has_published_rows(r)
+            ].append(r)
 
     def merit(runs: list[Record]) -> tuple[int, str]:
         return len(runs), max(r["finished"] for r in runs)

@@ -70,7 +70,7 @@ class Task:
 
 def run_task(task: Task) -> Iterator[dict[str, Any]]:
     """Run the seeds of a task, stack by stack; an error is a record too."""
-    from nptad.bench.datasets import load
+    from nptad.bench.datasets import content_sha256, load
     from nptad.bench.methods import find_method
     from nptad.bench.protocol import contaminated_split, metrics, parse_name, split_table
     from nptad.errors import MaskBankWarning
@@ -93,6 +93,7 @@ def run_task(task: Task) -> Iterator[dict[str, Any]]:
                     "done",
                     **metrics(split.truth, scored.scores),
                     rules={rule: metrics(split.truth, scores) for rule, scores in scored.rules.items()},
+                    content=content_sha256(table),
                     n_train=len(split.train),
                     n_test=len(split.test),
                     seconds=_rounded(scored.clock.seconds),
