@@ -40,7 +40,6 @@ first() {
   run --methods mask-knn --datasets $SMALL,$MIDDLE --seeds 0-4
   run --methods $CLASSICAL --datasets $SMALL,$MIDDLE --seeds 0-2
   run --methods $CLASSICAL,mask-knn --datasets $LARGE --seeds 0 --time-limit 900
-  run --methods mask-knn --datasets backdoor --seeds 0 --set max_masked=1  # as in the paper, and in time
   run --methods $DEEP --datasets $SMALL,$MIDDLE,$LARGE --seeds 0 --time-limit 900
 }
 first_npt() {

@@ -371,6 +371,7 @@ def test_coverage_is_honest(tmp_path):
     records = small_study()
     records += [a_record("vowels", "npt-ad", "paper", seed, settings={"n_steps": 7}) for seed in (0, 1)]
     records += [a_record("letter", "mask-knn", seed=seed, outcome="memory") for seed in (0, 1, 5)]
+    records += [a_record("vowels", "npt-ad", "paper", outcome="time")]  # but done with fewer steps
     tmp_path.joinpath("reasons.csv").write_text("about,reason\nmnist,It would take a week.\n")
     coverage = section(page_of(tmp_path, records), "Coverage")
     assert "| wine | 3 | 3 | 3 | 3 |" in coverage
@@ -378,6 +379,7 @@ def test_coverage_is_honest(tmp_path):
     assert "* vowels, NPT-AD: n_steps 7 instead of 1000\n" in coverage
     assert "* wine, " not in coverage
     assert "* pima, npt-ad paper, seed 0: time, it broke" in coverage
+    assert "* vowels, npt-ad" not in coverage
     assert "* letter, mask-knn, seeds 0, 1, 5: memory, it broke" in coverage
     not_run = coverage.partition("Without any result:")[2]
     assert "* mnist: It would take a week.\n" in not_run

@@ -162,10 +162,15 @@ def _coverage(records: list[Record], results: Results, reasons: dict[str, str]) 
 
 
 def _failures(records: list[Record]) -> list[str]:
-    """A line for the seeds that have the same reason."""
+    """A line for the seeds that have the same reason, and no result with other settings either."""
+
+    def run_of(r: Record) -> tuple[str, str, str, int]:
+        return r["dataset"], r["method"], r["preset"], r["seed"]
+
+    done = {run_of(r) for r in records if r["outcome"] == "done"}
     seeds: dict[tuple[str, str], list[str]] = {}
     for r in records:
-        if r["outcome"] != "done" and is_current(r):
+        if r["outcome"] != "done" and is_current(r) and run_of(r) not in done:
             name = f"{r['method']} {r['preset']}".strip()
             seeds.setdefault((f"{r['dataset']}, {name}", f"{r['outcome']}, {r['reason']}"), []).append(str(r["seed"]))
     return [f"* {run}, seed{'s' * (len(s) > 1)} {', '.join(s)}: {reason}" for (run, reason), s in seeds.items()]
