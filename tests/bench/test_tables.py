@@ -372,6 +372,7 @@ def test_coverage_is_honest(tmp_path):
     records += [a_record("vowels", "npt-ad", "paper", seed, settings={"n_steps": 7}) for seed in (0, 1)]
     records += [a_record("letter", "mask-knn", seed=seed, outcome="memory") for seed in (0, 1, 5)]
     records += [a_record("vowels", "npt-ad", "paper", outcome="time")]  # but done with fewer steps
+    records += [{**a_record("musk", "mask-knn"), "version": 0}, a_record("musk", "mask-knn", outcome="failed")]
     tmp_path.joinpath("reasons.csv").write_text("about,reason\nmnist,It would take a week.\n")
     coverage = section(page_of(tmp_path, records), "Coverage")
     assert "| wine | 3 | 3 | 3 | 3 |" in coverage
@@ -380,11 +381,13 @@ def test_coverage_is_honest(tmp_path):
     assert "* wine, " not in coverage
     assert "* pima, npt-ad paper, seed 0: time, it broke" in coverage
     assert "* vowels, npt-ad" not in coverage
+    assert "* musk, mask-knn, seed 0: failed, it broke" in coverage  # what was done before, another version did
     assert "* letter, mask-knn, seeds 0, 1, 5: memory, it broke" in coverage
     not_run = coverage.partition("Without any result:")[2]
     assert "* mnist: It would take a week.\n" in not_run
     assert "* letter: no run has finished.\n" in not_run
-    assert "* musk: not run yet.\n" in not_run
+    assert "* musk: no run has finished.\n" in not_run
+    assert "* pendigits: not run yet.\n" in not_run
     assert f"* speech: not run yet. {DATASETS['speech'].note}\n" in not_run
     assert all(f"* {name}: " in not_run for name in DATASETS if name not in ("wine", "glass", "breastw", "vowels"))
     assert "* wine" not in not_run

@@ -167,10 +167,11 @@ def _failures(records: list[Record]) -> list[str]:
     def run_of(r: Record) -> tuple[str, str, str, int]:
         return r["dataset"], r["method"], r["preset"], r["seed"]
 
-    done = {run_of(r) for r in records if r["outcome"] == "done"}
+    current = [r for r in records if is_current(r)]
+    done = {run_of(r) for r in current if r["outcome"] == "done"}
     seeds: dict[tuple[str, str], list[str]] = {}
-    for r in records:
-        if r["outcome"] != "done" and is_current(r) and run_of(r) not in done:
+    for r in current:
+        if r["outcome"] != "done" and run_of(r) not in done:
             name = f"{r['method']} {r['preset']}".strip()
             seeds.setdefault((f"{r['dataset']}, {name}", f"{r['outcome']}, {r['reason']}"), []).append(str(r["seed"]))
     return [f"* {run}, seed{'s' * (len(s) > 1)} {', '.join(s)}: {reason}" for (run, reason), s in seeds.items()]

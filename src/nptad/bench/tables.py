@@ -152,7 +152,7 @@ def paper_order(results: Results) -> list[tuple[Column, float, float]]:
     common = common_datasets(results, columns, list(DATASETS))
     if not common:
         return []
-    ours = mean_ranks(np.array([[results[column, name].values().mean() for column in columns] for name in common]))
+    ours = mean_ranks(np.array([_means(results, column, common, "f1") for column in columns]).T)
     published = paper_table("mean_rank_f1")
     theirs = [float(published[RANKED_BY_PAPER[column.method]]["with_mask_knn"]) for column in columns]
     return sorted(zip(columns, map(float, ours), theirs, strict=True), key=lambda line: line[1:])
@@ -214,8 +214,8 @@ def ablation_table(results: Results) -> Grid:
         )
     if common:
         for metric in ("f1", "auroc"):
-            means = [float(np.mean([results[c, name].values(metric).mean() for name in common])) for c in ABLATION]
-            rows.append([f"mean {METRICS[metric]}", *(Figure(mean) for mean in means), None, None, None, None])
+            means = [_mean(_means(results, column, common, metric)) for column in ABLATION]
+            rows.append([f"mean {METRICS[metric]}", *means, None, None, None, None])
     return Grid(
         "ablation",
         "F1 in % of the three ways to reconstruct, and the dependencies that this says are needed: one kind suffices "
