@@ -200,6 +200,8 @@ def test_summaries_are_over_the_data_sets_that_all_methods_have():
     assert rows["pima"]["NPT-AD"] == ""
     assert rows["mean"]["Mask-KNN"] == "43.0"
     assert "over the 3 data sets that all methods have" in grid.caption
+    only = main_table(gather([a_record("pima", "mask-knn")]), "f1")
+    assert "over the 1 data set that all methods have" in only.caption
 
 
 def test_a_method_of_the_contamination_study_only_is_no_column_without_figures():

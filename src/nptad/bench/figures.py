@@ -12,7 +12,17 @@ from matplotlib.figure import Figure
 from matplotlib.transforms import Bbox
 
 from nptad.bench.datasets import DATASETS
-from nptad.bench.stats import Column, Results, columns_of, common_datasets, datasets_of, gather, mean_ranks, spread
+from nptad.bench.stats import (
+    Column,
+    Results,
+    columns_of,
+    common_datasets,
+    count_datasets,
+    datasets_of,
+    gather,
+    mean_ranks,
+    spread,
+)
 from nptad.bench.store import require_records
 from nptad.bench.tables import CONTAMINATION, NPT_AD, published_f1
 
@@ -90,7 +100,7 @@ def mean_bars(results: Results) -> Figure | None:
         [c.label for c in chosen],
         means[order],
         _ours(chosen),
-        f"Mean F1 in % over {len(common)} data sets, higher is better",
+        f"Mean F1 in % over {count_datasets(common)}, higher is better",
     )
 
 
@@ -106,7 +116,7 @@ def rank_bars(results: Results) -> Figure | None:
         [c.label for c in chosen],
         ranks[order],
         _ours(chosen),
-        f"Mean rank over {len(common)} data sets, lower is better",
+        f"Mean rank over {count_datasets(common)}, lower is better",
     )
 
 
@@ -136,7 +146,7 @@ def critical_difference(results: Results) -> Figure | None:
         marker_props={"s": 16},
         crossbar_props={"linewidth": 3, "color": PALE},
     )
-    title = f"Mean rank (F1) over {len(common)} data sets, lower is better; joined: no significant difference"
+    title = f"Mean rank (F1) over {count_datasets(common)}, lower is better; joined: no significant difference"
     axes.set_title(title, loc="left", pad=14)
     return figure
 
@@ -185,7 +195,7 @@ def accuracy_against_runtime(results: Results) -> Figure | None:
     axes.margins(x=0.2, y=0.15)
     _label_points(figure, axes, list(zip(seconds, means, strict=True)), [column.label for column in columns])
     axes.set_xlabel("processor seconds per run, geometric mean (training and scoring)")
-    axes.set_title(f"Mean F1 in % over {len(common)} data sets", loc="left")
+    axes.set_title(f"Mean F1 in % over {count_datasets(common)}", loc="left")
     return figure
 
 

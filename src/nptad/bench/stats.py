@@ -148,6 +148,11 @@ def common_datasets(results: Results, columns: list[Column], order: list[str]) -
     return [name for name in order if columns and all((column, name) in results for column in columns)]
 
 
+def count_datasets(datasets: list[str]) -> str:
+    """How many there are, in words of a title: "1 data set", "25 data sets"."""
+    return f"{len(datasets)} data set{'s' if len(datasets) != 1 else ''}"
+
+
 def mean_ranks(values: np.ndarray) -> np.ndarray:
     """Mean rank of each column of (data sets, methods), 1 = highest; ties share their ranks.
 

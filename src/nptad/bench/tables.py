@@ -16,6 +16,7 @@ from nptad.bench.stats import (
     best_group,
     columns_of,
     common_datasets,
+    count_datasets,
     datasets_of,
     dependencies,
     mean_ranks,
@@ -75,7 +76,7 @@ def main_table(results: Results, metric: str) -> Grid:
         f"main_{metric}",
         f"{METRICS[metric]} in %, mean and standard deviation over seeds; bold: those that no other one beats "
         "significantly (Welch's t-test, 5 %); a single run if no mean of several is above it. The last rows are over "
-        f"the {len(common)} data sets that all methods have, the mean standard deviation over those of them on which "
+        f"the {count_datasets(common)} that all methods have, the mean standard deviation over those of them on which "
         "the method has several runs.",
         titles,
         rows,
@@ -114,7 +115,7 @@ def summary_table(results: Results) -> Grid:
             )
     return Grid(
         "summary",
-        f"Means over random splits and the {len(common)} data sets on which every method has run; F1 and AUROC in %; "
+        f"Means over random splits and the {count_datasets(common)} on which every method has run; F1 and AUROC in %; "
         "seconds: processor time of training and scoring, the median data set. The last four columns: over all data "
         "sets on which both it and NPT-AD with the paper's settings have run, its F1, that of NPT-AD, and on how many "
         "of them its F1 is above that of NPT-AD and below.",
@@ -170,7 +171,7 @@ def rank_table(results: Results) -> Grid:
     return Grid(
         "mean_ranks",
         f"Mean rank by F1 among the {len(lines)} methods that the paper ranks and we have run, over the "
-        f"{len(common)} data sets that all of them have. The published mean ranks are over 31 data sets and among more "
+        f"{count_datasets(common)} that all of them have. The published mean ranks are over 31 data sets and among more "
         "columns (several settings of a method), so that only the places can be compared.",
         ["method", "place", "mean rank", "published place", "published mean rank"],
         [
