@@ -54,6 +54,7 @@ first_npt() {
   wide 0 backdoor --set embedding_dim=16 --set n_steps=600 --set max_masks=20 --set context_size=1024
   default 0-2 $TINY
   default 0 wbc,vowels,cardio,thyroid,seismic,abalone,satimage2,satellite,annthyroid,mammography,pendigits
+  default 0 letter,arrhythmia,optdigits,mulcross,shuttle,campaign,forestcover
 }
 # As many seeds as the two cores have time for.
 second() {
@@ -72,7 +73,7 @@ second_npt() {
   npt npt-ad satimage2 0  # are the mini-batches to blame? no
   wbc 0-4; mammography 0-4; landsat 0-4; thyroid 0-1; pendigits 0-1; letter 0-4
   wide 0-1 arrhythmia,musk; wide 0-1 optdigits --set batch_size=512 --set n_steps=300
-  default 0-4 $TINY,wbc,vowels,cardio,thyroid
+  default 0-4 $TINY,wbc,thyroid,annthyroid,mammography  # a seed takes under two minutes
   asis 0-19 $TINY; middle 0-19 cardio,seismic; wbc 0-19
 }
 
