@@ -88,7 +88,12 @@ def run_dataset(dataset: str, sizes: list[int], draws: int, steps: int) -> None:
     train, chosen = encode(schema, split.train), sample_test(split.truth, *TEST_ROWS[dataset])
     test, truth = torch.from_numpy(encode(schema, split.test[chosen])), split.truth[chosen]
     settings = dataclasses.replace(
-        default_settings(*train.shape), n_steps=steps, batch_size=1024, mask_sizes=(1,), context_size=500
+        default_settings(*train.shape),
+        n_steps=steps,
+        batch_size=1024,
+        mask_sizes=(1,),
+        scale_masks=False,
+        context_size=500,
     )
     checkpoint = Path(tempfile.gettempdir()) / f"nptad-context-{dataset}-{steps}.checkpoint"
     started = time.process_time()
