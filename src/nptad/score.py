@@ -76,7 +76,8 @@ def score_rows(
     masks : Tensor of shape (M, D)
         The mask bank.
     aggregation : {"mean", "max", "mean_root"}
-        Over masks; the last is the mean of the square roots. Masks that hide only missing cells do not count; a row without any observed cell scores 0.
+        Over masks; the last is the mean of the square roots. Masks that hide only missing cells do not count; a row
+        without any observed cell scores 0.
     own : Tensor of shape (n,), optional
         For rows of the training set, their entry in the context, which is left out; -1 for none.
     advance : callable, optional

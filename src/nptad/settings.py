@@ -85,9 +85,7 @@ class Settings:
         _require(
             self.row_attention in ("full", "low_rank", "none"), self, "row_attention", "'full', 'low_rank' or 'none'"
         )
-        _require(
-            self.aggregation in ("mean", "max", "mean_root"), self, "aggregation", "'mean', 'max' or 'mean_root'"
-        )
+        _require(self.aggregation in ("mean", "max", "mean_root"), self, "aggregation", "'mean', 'max' or 'mean_root'")
         _require(self.embedding_dim % self.n_heads == 0, self, "embedding_dim", f"a multiple of n_heads={self.n_heads}")
         _require(self.rank % self.n_heads == 0, self, "rank", f"a multiple of n_heads={self.n_heads}")
         sizes = self.mask_sizes

@@ -171,8 +171,8 @@ def rank_table(results: Results) -> Grid:
     return Grid(
         "mean_ranks",
         f"Mean rank by F1 among the {len(lines)} methods that the paper ranks and we have run, over the "
-        f"{count_datasets(common)} that all of them have. The published mean ranks are over 31 data sets and among more "
-        "columns (several settings of a method), so that only the places can be compared.",
+        f"{count_datasets(common)} that all of them have. The published mean ranks are over 31 data sets and among "
+        "more columns (several settings of a method), so that only the places can be compared.",
         ["method", "place", "mean rank", "published place", "published mean rank"],
         [
             [column.label, str(place), Figure(ours), str(1 + published.index(theirs)), Figure(theirs)]
