@@ -169,6 +169,4 @@ class ReferenceNPT:
                 losses.append(sum(cells) / len(targets) * size)
         if not losses:
             return 0.0
-        if aggregation == "max":
-            return max(losses)
-        return sum(sqrt(loss) if aggregation == "mean_root" else loss for loss in losses) / len(losses)
+        return max(losses) if aggregation == "max" else sum(losses) / len(losses)

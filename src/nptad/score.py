@@ -1,4 +1,4 @@
-"""The anomaly score: the reconstruction losses over the mask bank, against a cached context, as one number.
+"""The anomaly score: mean (or largest) reconstruction loss over the mask bank, against a cached context.
 
 The context is run once; afterwards a row attends to the cached keys and values and to itself, and to nothing else.
 Its score is a property of the row and the model: the same bits whatever else is in the batch.
@@ -75,9 +75,8 @@ def score_rows(
         Encoded rows.
     masks : Tensor of shape (M, D)
         The mask bank.
-    aggregation : {"mean", "max", "mean_root"}
-        Over masks; the last is the mean of the square roots. Masks that hide only missing cells do not count; a row
-        without any observed cell scores 0.
+    aggregation : {"mean", "max"}
+        Over masks. Masks that hide only missing cells do not count; a row without any observed cell scores 0.
     own : Tensor of shape (n,), optional
         For rows of the training set, their entry in the context, which is left out; -1 for none.
     advance : callable, optional
@@ -88,11 +87,10 @@ def score_rows(
     for start in range(0, len(x), at_once):
         block = slice(start, start + at_once)
         losses = mask_losses(member, x[block], masks, None if own is None else own[block]).double()
-        if aggregation == "max":
-            result = losses.amax(1)
+        if aggregation == "mean":
+            result = losses.sum(1) / counted_masks(x[block], masks).sum(1).clamp(min=1)
         else:
-            summands = losses.sqrt() if aggregation == "mean_root" else losses
-            result = summands.sum(1) / counted_masks(x[block], masks).sum(1).clamp(min=1)
+            result = losses.amax(1)
         scores[block] = result.cpu().numpy()
         if advance is not None:
             advance(len(losses))

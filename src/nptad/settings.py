@@ -12,7 +12,7 @@ from nptad.errors import InputError
 from nptad.masks import bank_size
 
 RowAttention = Literal["full", "low_rank", "none"]
-Aggregation = Literal["mean", "max", "mean_root"]
+Aggregation = Literal["mean", "max"]
 
 WIDE_ROW = 512
 """Above this many numbers per row (features x embedding) the full row attention, with 13 times their square of
@@ -54,8 +54,7 @@ class Settings:
     max_masks: int = 10_000
     """Largest mask bank; a bigger one is sampled."""
     aggregation: Aggregation = "mean"
-    """How the losses under all masks become one score: ``"mean"`` and ``"max"`` are the paper's, ``"mean_root"`` is the
-    mean of their square roots, in which one cell that is far off weighs less against many that are somewhat off."""
+    """How the losses under all masks become one score."""
     scale_masks: bool = False
     """Divide the loss under each mask by its mean over training rows that the member has not seen, so that cells
     that are hard to predict for every row do not drown the others."""
@@ -85,7 +84,7 @@ class Settings:
         _require(
             self.row_attention in ("full", "low_rank", "none"), self, "row_attention", "'full', 'low_rank' or 'none'"
         )
-        _require(self.aggregation in ("mean", "max", "mean_root"), self, "aggregation", "'mean', 'max' or 'mean_root'")
+        _require(self.aggregation in ("mean", "max"), self, "aggregation", "'mean' or 'max'")
         _require(self.embedding_dim % self.n_heads == 0, self, "embedding_dim", f"a multiple of n_heads={self.n_heads}")
         _require(self.rank % self.n_heads == 0, self, "rank", f"a multiple of n_heads={self.n_heads}")
         sizes = self.mask_sizes
@@ -128,10 +127,9 @@ def default_settings(n_rows: int, n_features: int, embedding_dim: int | None = N
     loss rises again, while on larger ones it still falls),
     low-rank row attention where the full one would be too heavy, masks of as many cells as a training step hides on
     average (more would leave the model less than it has learnt to go by) as long as the bank has no more than 100 of
-    them, losses divided by what is usual under their mask, so that a column which nothing predicts
+    them, and losses divided by what is usual under their mask, so that a column which nothing predicts
     does not drown the others (the paper's authors standardise masks on four data sets, with test rows;
-    results/README.md compares the rules), and the mean of their square roots, so that a normal row with one odd cell
-    does not outrank anomalies (results/synthetic.md: better on anomalies made from training rows).
+    results/README.md compares the rules).
 
     Examples
     --------
@@ -150,7 +148,6 @@ def default_settings(n_rows: int, n_features: int, embedding_dim: int | None = N
         n_steps=150 if n_rows <= batch_size else 500,
         batch_size=None if n_rows <= batch_size else batch_size,
         mask_sizes=tuple(range(1, largest + 1)),
-        aggregation="mean_root",
         scale_masks=True,
         context_size=None if n_rows <= 4096 else 4096,
     )

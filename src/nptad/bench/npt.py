@@ -96,7 +96,7 @@ def _score(ensemble: Ensemble, train: np.ndarray, test: np.ndarray, settings: Se
         own = torch.from_numpy(ensemble.witnesses(train[chosen]).own)
         reference = _losses(ensemble, train[chosen], own)
     rules = {name: rule(losses, reference) for name, rule in RULES.items()}
-    return Scored(rule_of(settings.aggregation, settings.scale_masks)(losses, reference), clock, rules)
+    return Scored(rules[rule_of(settings.aggregation, settings.scale_masks)], clock, rules)
 
 
 def _losses(ensemble: Ensemble, x: np.ndarray, own: Tensor | None = None) -> np.ndarray:

@@ -39,11 +39,9 @@ RULES: dict[str, Rule] = {
 largest, or mean logarithm), or replace it by how rare such a loss is among training rows."""
 
 
-def rule_of(aggregation: str, scale_masks: bool) -> Rule:
+def rule_of(aggregation: str, scale_masks: bool) -> str:
     """The rule that the library applies under these settings.
 
     The library also bounds what one training row adds to a mask's mean, which matters for absurd rows only.
     """
-    if aggregation == "mean_root":
-        return lambda losses, reference: np.sqrt(_scaled(losses, reference) if scale_masks else losses).mean(axis=1)
-    return RULES[f"scaled_{aggregation}" if scale_masks else aggregation]
+    return f"scaled_{aggregation}" if scale_masks else aggregation
