@@ -14,7 +14,9 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
 import accuracy
 import context
 import speed
+import synthetic
 from nptad.bench.datasets import Table
+from nptad.bench.protocol import Split
 from nptad.settings import Settings
 
 
@@ -49,3 +51,23 @@ def test_the_context_benchmark_varies_only_the_context(tmp_path, monkeypatch):
     assert [(r["context"], r["draw"]) for r in rows] == [("10", "0"), ("10", "1"), ("20", "0"), ("20", "1")]
     assert "| shuttle | 20 |" in context.table(rows)
     assert len(context.draw_figure(rows).axes) == 3
+
+
+def test_anomalies_made_from_training_rows_are_what_they_are_called():
+    random = np.random.default_rng(0)
+    train = np.column_stack([random.normal(size=(80, 3)), random.integers(0, 3, 80)])
+    held_out = np.column_stack([random.normal(size=(10, 3)), random.integers(0, 3, 10)])
+    made = synthetic.make_anomalies(held_out, train, Split(train, held_out, np.zeros(10, dtype=bool), (3,)))
+    rows = np.tile(held_out, (synthetic.N_MADE // 10, 1))
+    assert tuple(made) == synthetic.KINDS
+    assert {len(anomalies) for anomalies in made.values()} == {len(rows)}
+    assert ((made["one"] != rows).sum(axis=1) <= 1).all()
+    assert 0.3 < (made["half"] != rows)[:, :3].mean() < 0.7
+    for j in range(4):
+        assert np.isin(made["shuffled"][:, j], train[:, j]).all()
+    for kind in synthetic.KINDS:
+        assert np.isin(made[kind][:, 3], [0, 1, 2]).all(), kind
+    mean, spread = train.mean(axis=0), train.std(axis=0)
+    farther = np.abs((made["shift"] - mean) / spread) - np.abs((rows - mean) / spread)
+    np.testing.assert_allclose(farther[:, :3], 0.7)
+    np.testing.assert_allclose((made["spread"] - mean)[:, :3], 1.6 * (rows - mean)[:, :3])
