@@ -129,6 +129,7 @@ def download(page, text, directory):
 
 def fits(page):
     """Nothing sticks out to the right."""
+    page.wait_for_load_state()  # headings are there before the style sheet is
     return page.evaluate("document.documentElement.scrollWidth <= document.documentElement.clientWidth")
 
 
