@@ -15,7 +15,8 @@ from nptad.score import SCALE_FLOOR
 Rule = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
 
-def _scaled(losses: np.ndarray, reference: np.ndarray) -> np.ndarray:
+def scaled(losses: np.ndarray, reference: np.ndarray) -> np.ndarray:
+    """Losses divided by the mean loss of training rows under the same mask."""
     return losses / np.maximum(reference.mean(axis=0), SCALE_FLOOR)
 
 
@@ -30,9 +31,9 @@ def _surprise(losses: np.ndarray, reference: np.ndarray) -> np.ndarray:
 RULES: dict[str, Rule] = {
     "mean": lambda losses, _: losses.mean(axis=1),
     "max": lambda losses, _: losses.max(axis=1),
-    "scaled_mean": lambda losses, reference: _scaled(losses, reference).mean(axis=1),
-    "scaled_max": lambda losses, reference: _scaled(losses, reference).max(axis=1),
-    "log": lambda losses, reference: np.log1p(_scaled(losses, reference)).mean(axis=1),
+    "scaled_mean": lambda losses, reference: scaled(losses, reference).mean(axis=1),
+    "scaled_max": lambda losses, reference: scaled(losses, reference).max(axis=1),
+    "log": lambda losses, reference: np.log1p(scaled(losses, reference)).mean(axis=1),
     "quantile": lambda losses, reference: _surprise(losses, reference).mean(axis=1),
 }
 """``mean`` and ``max`` are the paper's; the others divide each mask's loss by its mean over training rows (then mean,
