@@ -93,6 +93,7 @@ def run_dataset(dataset: str, sizes: list[int], draws: int, steps: int) -> None:
         batch_size=1024,
         mask_sizes=(1,),
         scale_masks=False,
+        aggregation="mean",
         context_size=500,
     )
     checkpoint = Path(tempfile.gettempdir()) / f"nptad-context-{dataset}-{steps}.checkpoint"

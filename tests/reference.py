@@ -144,10 +144,10 @@ class ReferenceNPT:
             return max(-log(min(predicted)), 2 * log(n_train + 1))
         return -log(predicted[int(value)])
 
-    def score(self, context, row, sizes, n_train, left_out=None, aggregation="mean"):
+    def score(self, context, row, sizes, n_train, left_out=None, aggregation="mean", factor=1.0):
         """The NPT-AD score of one row: context rows see context rows, the row sees them and itself.
 
-        ``left_out`` is the context entry the row must not see.
+        ``left_out`` is the context entry the row must not see, ``factor`` that of the balanced aggregation.
         """
         n_context, n_features = context.shape
         rows = np.vstack([context, row])
@@ -169,4 +169,6 @@ class ReferenceNPT:
                 losses.append(sum(cells) / len(targets) * size)
         if not losses:
             return 0.0
-        return max(losses) if aggregation == "max" else sum(losses) / len(losses)
+        mean = sum(losses) / len(losses)
+        broad = (sum(sqrt(loss) for loss in losses) / len(losses)) ** 2
+        return {"mean": mean, "max": max(losses), "balanced": max(mean, factor * broad)}[aggregation]

@@ -19,6 +19,7 @@ import torch
 from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
+from scipy.stats import gmean
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV, cross_val_score
@@ -328,13 +329,13 @@ def test_training_rows_are_scored_only_by_members_that_left_them_out(fitted, tab
     witnesses = ensemble.witnesses(x)
     by_member = ensemble.member_scores(x, witnesses)
     np.testing.assert_array_equal(~np.isnan(by_member), ensemble.left_out.T)
-    np.testing.assert_allclose(-fitted.score_samples(table), np.nanmean(by_member, axis=1), rtol=1e-12)
+    np.testing.assert_allclose(-fitted.score_samples(table), gmean(by_member, axis=1, nan_policy="omit"), rtol=1e-12)
 
 
 def test_new_rows_are_scored_by_all_members(fitted, new_rows):
     x = encode(fitted.schema_, new_rows)
     by_member = fitted.ensemble_.member_scores(x, fitted.ensemble_.witnesses(x))
-    np.testing.assert_allclose(-fitted.score_samples(new_rows), by_member.mean(axis=1), rtol=1e-12)
+    np.testing.assert_allclose(-fitted.score_samples(new_rows), gmean(by_member, axis=1), rtol=1e-12)
 
 
 def test_copies_of_a_training_row_share_the_average_of_their_witnesses(table):
@@ -354,7 +355,8 @@ def test_a_poisoned_training_row_does_not_vouch_for_itself(fitted, table):
     fit = functools.partial(
         fit_ensemble,
         layout=fitted.schema_.layout,
-        settings=dataclasses.replace(fitted.settings_, scale_masks=False),  # the scale comes from all training rows
+        # What is usual comes from all training rows.
+        settings=dataclasses.replace(fitted.settings_, scale_masks=False, aggregation="mean"),
         seeds=[1, 2, 3, 4, 5],
         device=torch.device("cpu"),
     )
@@ -362,9 +364,9 @@ def test_a_poisoned_training_row_does_not_vouch_for_itself(fitted, table):
     without_it, _ = fit(clean)
     innocent = np.flatnonzero(without_it.left_out[:, 7])
     row = poisoned[7:8]
-    as_new = without_it.member_scores(row, without_it.witnesses(row))[0, innocent].mean()
+    as_new = without_it.member_scores(row, without_it.witnesses(row))[0, innocent]
     as_training_row = with_it.scores(row, with_it.witnesses(row))[0]
-    assert as_training_row == pytest.approx(as_new, rel=1e-6)
+    assert as_training_row == pytest.approx(gmean(as_new), rel=1e-6)
 
 
 def test_an_absurd_training_row_is_found_in_its_own_table(table):
@@ -673,6 +675,20 @@ def test_scaled_scores_of_training_rows_are_honest(table):
     scores = detector.score_samples(poisoned)
     assert scores.argmin() == 7
     assert scores[7] < 10 * np.median(scores)
+
+
+def test_broad_and_mean_losses_are_as_quick_to_call_a_training_row_odd(fitted, table):
+    """By hand: the balanced factor comes from losses of rows under members that left them out."""
+    ensemble, x = fitted.ensemble_, torch.from_numpy(encode(fitted.schema_, table))
+    losses = np.concatenate(
+        [
+            nptad.score.mask_losses(member, x[left_out], ensemble.masks)
+            for member, left_out in zip(ensemble.members, ensemble.left_out, strict=True)
+        ]
+    )
+    mean, broad = losses.mean(axis=1), np.sqrt(losses).mean(axis=1) ** 2
+    assert ensemble.broad_factor == pytest.approx(np.quantile(mean, 0.8) / np.quantile(broad, 0.8), rel=1e-4)
+    assert ensemble.broad_factor > 1.05
 
 
 def test_an_absurd_row_does_not_hide_the_odd_ones_of_its_column(fitted, table):

@@ -114,7 +114,14 @@ class Bomb:
 @pytest.mark.parametrize("n_members", [1, 2])
 @pytest.mark.parametrize(
     "options",
-    [{}, {"scale_masks": True}, {"aggregation": "max"}, {"row_attention": "low_rank"}, {"context_size": 10}],
+    [
+        {},
+        {"scale_masks": True},
+        {"aggregation": "max"},
+        {"aggregation": "balanced"},
+        {"row_attention": "low_rank"},
+        {"context_size": 10},
+    ],
     ids=lambda options: "".join(options) or "plain",
 )
 def test_scores_after_loading_are_equal_bit_for_bit(n_members, options, tmp_path):

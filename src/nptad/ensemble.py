@@ -23,12 +23,12 @@ from nptad.masks import mask_bank
 from nptad.model import NPT
 from nptad.parallel import threads_for
 from nptad.rng import MemberRandom
-from nptad.score import Member, counted_masks, mask_losses, mean_losses, prepare_member, score_rows
+from nptad.score import Member, broad_factor, counted_masks, mask_losses, mean_losses, prepare_member, score_rows
 from nptad.settings import Settings
 from nptad.train import History, Precision, train
 
-_SCALE_ROWS = 1000
-"""Training rows of each member that set the mask scale."""
+_USUAL_ROWS = 1000
+"""Training rows of each member whose losses say what is usual."""
 
 _LARGEST_USUAL_LOSS = 25.0
 """Of a cell, in the mean that says what is usual: five standard deviations off."""
@@ -65,8 +65,12 @@ class Witnesses:
     """The training row that the row is, the first of several copies, (n,); -1 for a new row."""
 
     def mean(self, scores: np.ndarray) -> np.ndarray:
-        """Score of each row from those under each member (n, K), which are NaN where a member is no witness."""
-        return np.where(self.weights > 0, scores * self.weights, 0.0).sum(axis=1)
+        """Score of each row from those under each member (n, K), which are NaN where a member is no witness.
+
+        The geometric mean: a row is no outlier because one member of many has no idea of it.
+        """
+        with np.errstate(divide="ignore"):  # a row without any observed cell scores 0
+            return np.exp(np.where(self.weights > 0, np.log(scores) * self.weights, 0.0).sum(axis=1))
 
 
 @dataclass(frozen=True)
@@ -89,6 +93,8 @@ class Ensemble:
     """Training row behind each row of ``context``, (C,)."""
     mask_scale: np.ndarray
     """What the loss under each mask is divided by, (M,)."""
+    broad_factor: float
+    """What makes broad losses comparable with mean ones; 1 unless the score is the balanced one."""
 
     def __getstate__(self) -> dict[str, Any]:
         """Pickle the fields only: the cached contexts are many times their size and quickly computed."""
@@ -111,7 +117,10 @@ class Ensemble:
         n_train = int((~self.left_out[0]).sum())
         rows = torch.from_numpy(self.context_rows).to(self.device)
         scale = torch.from_numpy(self.mask_scale).to(self.device)
-        return [prepare_member(self.model.member(k), context[rows[k]], n_train, scale) for k in range(self.n_members)]
+        return [
+            prepare_member(self.model.member(k), context[rows[k]], n_train, scale, self.broad_factor)
+            for k in range(self.n_members)
+        ]
 
     @cached_property
     def _known(self) -> tuple[np.ndarray, np.ndarray]:
@@ -168,7 +177,7 @@ class Ensemble:
         return scores
 
     def scores(self, x: np.ndarray, witnesses: Witnesses, advance: Callable[[int], None] | None = None) -> np.ndarray:
-        """Score of each row: the weighted mean over its witnesses, higher = more anomalous."""
+        """Score of each row: the geometric mean over its witnesses, higher = more anomalous."""
         return witnesses.mean(self.member_scores(x, witnesses, advance))
 
 
@@ -222,14 +231,22 @@ def _assemble(model: NPT, masks: Tensor, x: np.ndarray, left_out: np.ndarray, fo
     chosen = np.stack([np.sort(random.choice(r, size, replace=False)) if size < len(r) else r for r in rows])
     source = np.unique(chosen)
     scale = np.ones(len(masks), dtype=np.float32)
-    ensemble = Ensemble(model, masks, left_out, row_keys(x), x[source], np.searchsorted(source, chosen), source, scale)
+    places = np.searchsorted(source, chosen)
+    ensemble = Ensemble(model, masks, left_out, row_keys(x), x[source], places, source, scale, broad_factor=1.0)
+    if not settings.scale_masks and settings.aggregation != "balanced":
+        return ensemble
+    losses, counted = _usual_losses(ensemble, x, random)
     if settings.scale_masks:
-        ensemble = replace(ensemble, mask_scale=_mask_scale(ensemble, x, random))
+        mask_scale = mean_losses(losses, counted)
+        losses = losses / mask_scale
+        ensemble = replace(ensemble, mask_scale=mask_scale.cpu().numpy())
+    if settings.aggregation == "balanced":
+        ensemble = replace(ensemble, broad_factor=broad_factor(losses, counted))
     return ensemble
 
 
-def _mask_scale(ensemble: Ensemble, x: np.ndarray, random: np.random.Generator) -> np.ndarray:
-    """Mean loss under each mask over training rows, each judged by a member that left it out.
+def _usual_losses(ensemble: Ensemble, x: np.ndarray, random: np.random.Generator) -> tuple[Tensor, Tensor]:
+    """Losses of training rows, each judged by a member that left it out, under each mask, and whether they count.
 
     Pooled over the members and bounded: in the mean over a small fold, or with a huge loss, a row would shrink its own
     score, and hide others that are odd in the same column.
@@ -238,13 +255,12 @@ def _mask_scale(ensemble: Ensemble, x: np.ndarray, random: np.random.Generator) 
     masks = ensemble.masks.to(ensemble.device)
     for member, left_out in zip(ensemble.members, ensemble.left_out, strict=True):
         rows = np.flatnonzero(left_out) if ensemble.n_members > 1 else np.arange(len(x))
-        rows = np.sort(random.choice(rows, min(len(rows), _SCALE_ROWS), replace=False))
+        rows = np.sort(random.choice(rows, min(len(rows), _USUAL_ROWS), replace=False))
         own = torch.from_numpy(ensemble.witnesses(x[rows]).own).to(ensemble.device) if ensemble.n_members == 1 else None
         device_rows = torch.from_numpy(x[rows]).to(ensemble.device)
         losses.append(mask_losses(member, device_rows, masks, own))
         counted.append(counted_masks(device_rows, masks))
-    bounded = torch.cat(losses).minimum(_LARGEST_USUAL_LOSS * masks.sum(1))
-    return mean_losses(bounded, torch.cat(counted)).cpu().numpy()
+    return torch.cat(losses).minimum(_LARGEST_USUAL_LOSS * masks.sum(1)), torch.cat(counted)
 
 
 def row_keys(x: np.ndarray) -> np.ndarray:

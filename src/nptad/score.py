@@ -1,4 +1,4 @@
-"""The anomaly score: mean (or largest) reconstruction loss over the mask bank, against a cached context.
+"""The anomaly score: reconstruction losses over the mask bank, made one number, against a cached context.
 
 The context is run once; afterwards a row attends to the cached keys and values and to itself, and to nothing else.
 Its score is a property of the row and the model: the same bits whatever else is in the batch.
@@ -34,6 +34,9 @@ _LOSSES_AT_ONCE = 2**18
 SCALE_FLOOR = 0.01
 """Masks are scaled by no less than this: below a hundredth of a column's variance a loss is noise."""
 
+_UNUSUAL_SHARE = 0.2
+"""Of training rows, in which the mean and the broad loss are made equal."""
+
 
 @dataclass(frozen=True)
 class Member:
@@ -47,13 +50,15 @@ class Member:
     """Rows it was trained on."""
     mask_scale: Tensor
     """What the loss under each mask is divided by, (M,); ones for the paper's score."""
+    broad_factor: float
+    """What makes broad losses comparable with mean ones in the balanced score; see :func:`broad_factor`."""
 
 
 @torch.no_grad()
-def prepare_member(model: NPT, context: Tensor, n_train: int, mask_scale: Tensor) -> Member:
+def prepare_member(model: NPT, context: Tensor, n_train: int, mask_scale: Tensor, broad_factor: float = 1.0) -> Member:
     """Run the context rows (N, D) once and keep what queries need of them."""
     model = model.eval()
-    return Member(model, model.context(context.unsqueeze(0)), n_train, mask_scale)
+    return Member(model, model.context(context.unsqueeze(0)), n_train, mask_scale, broad_factor)
 
 
 @torch.no_grad()
@@ -75,8 +80,9 @@ def score_rows(
         Encoded rows.
     masks : Tensor of shape (M, D)
         The mask bank.
-    aggregation : {"mean", "max"}
-        Over masks. Masks that hide only missing cells do not count; a row without any observed cell scores 0.
+    aggregation : {"mean", "max", "balanced"}
+        Over masks; see :class:`nptad.Settings`. Masks that hide only missing cells do not count; a row without any
+        observed cell scores 0.
     own : Tensor of shape (n,), optional
         For rows of the training set, their entry in the context, which is left out; -1 for none.
     advance : callable, optional
@@ -87,10 +93,11 @@ def score_rows(
     for start in range(0, len(x), at_once):
         block = slice(start, start + at_once)
         losses = mask_losses(member, x[block], masks, None if own is None else own[block]).double()
-        if aggregation == "mean":
-            result = losses.sum(1) / counted_masks(x[block], masks).sum(1).clamp(min=1)
-        else:
+        if aggregation == "max":
             result = losses.amax(1)
+        else:
+            mean, broad = _mean_and_broad(losses, counted_masks(x[block], masks))
+            result = mean if aggregation == "mean" else mean.maximum(member.broad_factor * broad)
         scores[block] = result.cpu().numpy()
         if advance is not None:
             advance(len(losses))
@@ -163,6 +170,25 @@ def context_weights(member: Member, x: Tensor, masks: Tensor, own: Tensor | None
 def mean_losses(losses: Tensor, counted: Tensor) -> Tensor:
     """Mean over rows of the losses (n, M) under each mask that counts, the scale of normalised scores."""
     return (losses.sum(0) / counted.sum(0).clamp(min=1)).clamp(min=SCALE_FLOOR)
+
+
+def broad_factor(losses: Tensor, counted: Tensor) -> float:
+    """By how much the mean loss (n, M) of rows exceeds their broad loss, the square of the mean square root.
+
+    One wrong cell moves the mean, many cells that are somewhat off move the broad loss. The factor makes both equal
+    where one row in five scores higher, so that each of them is as quick to call a row odd.
+    """
+    judged = counted.any(1)
+    mean, broad = _mean_and_broad(losses[judged].double(), counted[judged])
+    if not judged.any() or not (usual := broad.quantile(1 - _UNUSUAL_SHARE)) > 0:
+        return 1.0
+    return float(mean.quantile(1 - _UNUSUAL_SHARE) / usual)
+
+
+def _mean_and_broad(losses: Tensor, counted: Tensor) -> tuple[Tensor, Tensor]:
+    """Over the masks that count: the mean of the losses (n, M), and the square of their mean square root."""
+    n_counted = counted.sum(1).clamp(min=1)
+    return losses.sum(1) / n_counted, (losses.sqrt().sum(1) / n_counted) ** 2
 
 
 @torch.no_grad()

@@ -43,7 +43,7 @@ def stack_size(settings: Settings, n_train: int, n_features: int) -> int:
 
 def run_single_members(splits: list[Split], seeds: list[int], settings: Settings) -> Iterator[Scored]:
     """One member per split; splits whose encoded rows have the same layout train as one stack."""
-    plain = replace(settings, scale_masks=False)
+    plain = replace(settings, scale_masks=False, aggregation="mean")
     encoded = [_encode(split) for split in splits]
     for _, group in groupby(range(len(splits)), key=lambda i: encoded[i][0]):
         places = list(group)
@@ -95,8 +95,8 @@ def _score(ensemble: Ensemble, train: np.ndarray, test: np.ndarray, settings: Se
         chosen = np.random.default_rng(0).permutation(len(train))[:_REFERENCE_ROWS]
         own = torch.from_numpy(ensemble.witnesses(train[chosen]).own)
         reference = _losses(ensemble, train[chosen], own)
-    rules = {name: rule(losses, reference) for name, rule in RULES.items()}
-    return Scored(rules[rule_of(settings.aggregation, settings.scale_masks)], clock, rules)
+    score = rule_of(settings.aggregation, settings.scale_masks)
+    return Scored(score(losses, reference), clock, {name: rule(losses, reference) for name, rule in RULES.items()})
 
 
 def _losses(ensemble: Ensemble, x: np.ndarray, own: Tensor | None = None) -> np.ndarray:

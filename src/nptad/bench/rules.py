@@ -11,6 +11,7 @@ from collections.abc import Callable
 import numpy as np
 
 from nptad.score import SCALE_FLOOR
+from nptad.settings import Aggregation
 
 Rule = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
@@ -28,9 +29,23 @@ def _surprise(losses: np.ndarray, reference: np.ndarray) -> np.ndarray:
     return -np.log((1 + at_least) / (1 + len(reference)))
 
 
+def _mean(losses: np.ndarray, _: np.ndarray) -> np.ndarray:
+    return losses.mean(axis=1)
+
+
+def _max(losses: np.ndarray, _: np.ndarray) -> np.ndarray:
+    return losses.max(axis=1)
+
+
+def _balanced(losses: np.ndarray, reference: np.ndarray) -> np.ndarray:
+    broad, usual_broad = (np.sqrt(part).mean(axis=1) ** 2 for part in (losses, reference))
+    factor = np.quantile(reference.mean(axis=1), 0.8) / np.quantile(usual_broad, 0.8)
+    return np.maximum(losses.mean(axis=1), factor * broad)
+
+
 RULES: dict[str, Rule] = {
-    "mean": lambda losses, _: losses.mean(axis=1),
-    "max": lambda losses, _: losses.max(axis=1),
+    "mean": _mean,
+    "max": _max,
     "scaled_mean": lambda losses, reference: scaled(losses, reference).mean(axis=1),
     "scaled_max": lambda losses, reference: scaled(losses, reference).max(axis=1),
     "log": lambda losses, reference: np.log1p(scaled(losses, reference)).mean(axis=1),
@@ -40,9 +55,12 @@ RULES: dict[str, Rule] = {
 largest, or mean logarithm), or replace it by how rare such a loss is among training rows."""
 
 
-def rule_of(aggregation: str, scale_masks: bool) -> str:
+def rule_of(aggregation: Aggregation, scale_masks: bool) -> Rule:
     """The rule that the library applies under these settings.
 
     The library also bounds what one training row adds to a mask's mean, which matters for absurd rows only.
     """
-    return f"scaled_{aggregation}" if scale_masks else aggregation
+    rule = {"mean": _mean, "max": _max, "balanced": _balanced}[aggregation]
+    if not scale_masks:
+        return rule
+    return lambda losses, reference: rule(scaled(losses, reference), scaled(reference, reference))
