@@ -281,10 +281,28 @@ def test_the_rarest_of_many_categories_are_pooled_with_unseen_ones():
     with pytest.warns(TableWarning, match=f"more than {MAX_CATEGORIES} categories"):
         schema = learn_schema(column_of(values))
     (column,) = schema.columns
-    assert column.cardinality == MAX_CATEGORIES
-    assert {f"common {i}" for i in range(60)} <= set(column.categories)
-    codes = encode(schema, column_of(["common 3", "rare 059", "never seen"]))[:, 0]
-    assert codes.tolist() == [column.categories.index("common 3"), MAX_CATEGORIES - 1, MAX_CATEGORIES - 1]
+    assert set(column.categories) == {f"common {i}" for i in range(60)}
+    codes = encode(schema, column_of(["common 3", "rare 001", "rare 059", "never seen"]))[:, 0]
+    assert codes.tolist() == [column.categories.index("common 3"), 60, 60, 60]
+
+
+def test_many_categories_that_come_again_are_kept_up_to_a_number():
+    values = [f"{i:03}" for i in range(150)] * 2 + ["once"]
+    with pytest.warns(TableWarning, match=r"the rarest are pooled\.$"):
+        schema = learn_schema(column_of(values))
+    assert schema.columns[0].cardinality == MAX_CATEGORIES
+    assert encode(schema, column_of(["000", "149", "once", "never seen"]))[:, 0].tolist() == [0, 99, 99, -1]
+
+
+@pytest.mark.parametrize("kind", ["text", "number"])
+def test_names_of_rows_are_all_alike(kind):
+    """No name is rarer than another, whichever row comes first in the table."""
+    names = [f"P{i:03}" if kind == "text" else 1e6 + 7 * i for i in range(200)]
+    with pytest.warns(TableWarning, match="leave out a column that only names the row") as caught:
+        schema = learn_schema(column_of(names), [0])
+    assert "constant" not in str(caught[0].message)
+    new = "Q001" if kind == "text" else 5.0
+    assert set(encode(schema, column_of([*names, new]))[:, 0]) == {0}
 
 
 @settings(max_examples=50, deadline=None)

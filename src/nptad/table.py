@@ -183,10 +183,12 @@ def _learn_column(raw: RawColumns, name: str | int, chosen: set[str | int] | Non
                 return Column(name, "numeric", holds, mean=mean, scale=scale, missing=missing)
     values, counts = np.unique(present, return_counts=True)
     if len(values) > MAX_CATEGORIES:
-        order = np.argsort(-counts, kind="stable")
-        kept, rare = (tuple(values[np.sort(part)].tolist()) for part in np.split(order, [MAX_CATEGORIES - 1]))
         # Good and Turing: the next cell is a new category about as often as a category occurred just once.
         is_open = (counts == 1).sum() / len(present) >= OPEN_SHARE
+        order = np.argsort(-counts, kind="stable")
+        # Of categories that occurred once some would be kept by chance, and seem rarer than the others.
+        n_kept = min(MAX_CATEGORIES - 1, (counts > 1).sum()) if is_open else MAX_CATEGORIES - 1
+        kept, rare = (tuple(values[np.sort(part)].tolist()) for part in np.split(order, [n_kept]))
         pooled = () if is_open else rare
         return Column(name, "categorical", holds, categories=kept, pooled=pooled, open=bool(is_open), missing=missing)
     return Column(name, "categorical", holds, categories=tuple(values.tolist()), missing=missing)
@@ -198,7 +200,7 @@ def _report_columns(columns: tuple[Column, ...], raw: RawColumns) -> None:
         ("have no value in training and are ignored", lambda c: c.kind == "ignored"),
         (
             "are constant in training and only tell whether a cell differs from that one value",
-            lambda c: c.kind == "categorical" and c.cardinality == 1,
+            lambda c: c.kind == "categorical" and c.cardinality == 1 and not c.open,
         ),
         (f"have more than {MAX_CATEGORIES} categories; the rarest are pooled", lambda c: bool(c.pooled)),
         (
@@ -300,8 +302,10 @@ def _encode_column(column: Column, cells: np.ndarray) -> np.ndarray:
         return np.array([np.nan if v is None else position.get(v, unknown) for v in cells], dtype=np.float32)
     categories = np.array(column.categories, dtype=np.float64)
     codes = np.full(len(cells), float(unknown))
-    spellings = [(categories, cells)]
-    if column.holds == "number":  # which a float32 file spells differently; exact matches come last, so that they win
+    spellings = [(categories, cells)] if len(categories) else []
+    if (
+        spellings and column.holds == "number"
+    ):  # which a float32 file spells differently; exact matches come last, so that they win
         spellings = [(categories, _rounded(cells)), (_rounded(categories), cells), *spellings]
     for known, met in spellings:
         place = np.searchsorted(known, met).clip(max=len(known) - 1)
