@@ -114,7 +114,8 @@ def run(dataset: str) -> list[dict[str, object]]:
         for kind in KINDS:
             truth = np.repeat([0, 1], [len(normal), N_MADE])
             auroc = roc_auc_score(truth, np.concatenate([normal, scores[kind]]))
-            found = (scores[kind] > np.quantile(normal, 1 - FALSE_ALARM_RATE)).mean()
+            # A held-out row's own score: one between two rows' would depend on how a rule spaces them.
+            found = (scores[kind] > np.quantile(normal, 1 - FALSE_ALARM_RATE, method="higher")).mean()
             values = (dataset, kind, name, f"{100 * auroc:.2f}", f"{100 * found:.2f}")
             figures.append(dict(zip(FIELDS, values, strict=True)))
     return figures

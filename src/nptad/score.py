@@ -35,7 +35,7 @@ SCALE_FLOOR = 0.01
 """Masks are scaled by no less than this: below a hundredth of a column's variance a loss is noise."""
 
 _UNUSUAL_SHARE = 0.2
-"""Of training rows, in which the mean and the broad loss are made equal."""
+"""Share of the training rows above the point at which mean and broad losses are made equal."""
 
 
 @dataclass(frozen=True)
