@@ -302,12 +302,10 @@ def _encode_column(column: Column, cells: np.ndarray) -> np.ndarray:
         return np.array([np.nan if v is None else position.get(v, unknown) for v in cells], dtype=np.float32)
     categories = np.array(column.categories, dtype=np.float64)
     codes = np.full(len(cells), float(unknown))
-    spellings = [(categories, cells)] if len(categories) else []
-    if (
-        spellings and column.holds == "number"
-    ):  # which a float32 file spells differently; exact matches come last, so that they win
+    spellings = [(categories, cells)]
+    if column.holds == "number":  # which a float32 file spells differently; exact matches come last, so that they win
         spellings = [(categories, _rounded(cells)), (_rounded(categories), cells), *spellings]
-    for known, met in spellings:
+    for known, met in spellings if column.categories else ():
         place = np.searchsorted(known, met).clip(max=len(known) - 1)
         same = known[place] == met
         codes[same] = place[same]

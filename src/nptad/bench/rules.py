@@ -43,18 +43,6 @@ def _balanced(losses: np.ndarray, reference: np.ndarray) -> np.ndarray:
     return np.maximum(losses.mean(axis=1), factor * broad)
 
 
-RULES: dict[str, Rule] = {
-    "mean": _mean,
-    "max": _max,
-    "scaled_mean": lambda losses, reference: scaled(losses, reference).mean(axis=1),
-    "scaled_max": lambda losses, reference: scaled(losses, reference).max(axis=1),
-    "log": lambda losses, reference: np.log1p(scaled(losses, reference)).mean(axis=1),
-    "quantile": lambda losses, reference: _surprise(losses, reference).mean(axis=1),
-}
-"""``mean`` and ``max`` are the paper's; the others divide each mask's loss by its mean over training rows (then mean,
-largest, or mean logarithm), or replace it by how rare such a loss is among training rows."""
-
-
 def rule_of(aggregation: Aggregation, scale_masks: bool) -> Rule:
     """The rule that the library applies under these settings.
 
@@ -64,3 +52,15 @@ def rule_of(aggregation: Aggregation, scale_masks: bool) -> Rule:
     if not scale_masks:
         return rule
     return lambda losses, reference: rule(scaled(losses, reference), scaled(reference, reference))
+
+
+RULES: dict[str, Rule] = {
+    "mean": _mean,
+    "max": _max,
+    "scaled_mean": rule_of("mean", scale_masks=True),
+    "scaled_max": rule_of("max", scale_masks=True),
+    "log": lambda losses, reference: np.log1p(scaled(losses, reference)).mean(axis=1),
+    "quantile": lambda losses, reference: _surprise(losses, reference).mean(axis=1),
+}
+"""``mean`` and ``max`` are the paper's; the others divide each mask's loss by its mean over training rows (then mean,
+largest, or mean logarithm), or replace it by how rare such a loss is among training rows."""
