@@ -144,10 +144,10 @@ class ReferenceNPT:
             return max(-log(min(predicted)), 2 * log(n_train + 1))
         return -log(predicted[int(value)])
 
-    def score(self, context, row, sizes, n_train, left_out=None, aggregation="mean", factor=1.0):
+    def score(self, context, row, sizes, n_train, left_out=None, aggregation="mean", nearest_scale=1.0):
         """The NPT-AD score of one row: context rows see context rows, the row sees them and itself.
 
-        ``left_out`` is the context entry the row must not see, ``factor`` that of the balanced aggregation.
+        ``left_out`` is the context entry the row must not see, ``nearest_scale`` what is usual of the nearest row.
         """
         n_context, n_features = context.shape
         rows = np.vstack([context, row])
@@ -170,5 +170,20 @@ class ReferenceNPT:
         if not losses:
             return 0.0
         mean = sum(losses) / len(losses)
-        broad = (sum(sqrt(loss) for loss in losses) / len(losses)) ** 2
-        return {"mean": mean, "max": max(losses), "balanced": max(mean, factor * broad)}[aggregation]
+        if aggregation == "nearest":
+            others = [other for i, other in enumerate(context) if i != left_out]
+            nearest = min(self.distance(row, other) for other in others)
+            return sqrt(mean * (nearest / nearest_scale + 0.1))
+        return {"mean": mean, "max": max(losses)}[aggregation]
+
+    def distance(self, row, other):
+        """What the other row costs as a reconstruction of this one, a mean over the cells that this one has."""
+        costs = []
+        for j, value in enumerate(row):
+            if np.isnan(value):
+                continue
+            if j >= self.layout.n_numeric:
+                costs.append(0.0 if value == other[j] else 2.0)
+            else:
+                costs.append(value**2 + 1 if np.isnan(other[j]) else (value - other[j]) ** 2)
+        return sum(costs) / len(costs)

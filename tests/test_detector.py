@@ -677,18 +677,20 @@ def test_scaled_scores_of_training_rows_are_honest(table):
     assert scores[7] < 10 * np.median(scores)
 
 
-def test_broad_and_mean_losses_are_as_quick_to_call_a_training_row_odd(fitted, table):
-    """By hand: the balanced factor comes from losses of rows under members that left them out."""
-    ensemble, x = fitted.ensemble_, torch.from_numpy(encode(fitted.schema_, table))
-    losses = np.concatenate(
-        [
-            nptad.score.mask_losses(member, x[left_out], ensemble.masks)
-            for member, left_out in zip(ensemble.members, ensemble.left_out, strict=True)
-        ]
-    )
-    mean, broad = losses.mean(axis=1), np.sqrt(losses).mean(axis=1) ** 2
-    assert ensemble.broad_factor == pytest.approx(np.quantile(mean, 0.8) / np.quantile(broad, 0.8), rel=1e-4)
-    assert ensemble.broad_factor > 1.05
+def test_the_usual_distance_is_that_of_rows_from_the_context_of_members_that_left_them_out(fitted, table):
+    ensemble, x = fitted.ensemble_, encode(fitted.schema_, table)
+    distances = [
+        ((row - x[~left_out]) ** 2).mean(axis=1).min() for left_out in ensemble.left_out for row in x[left_out]
+    ]
+    assert ensemble.nearest_scale == pytest.approx(np.mean(distances), rel=1e-4)
+
+
+def test_an_odd_row_is_found_though_it_stands_in_the_table_twice(table):
+    """Its copy is in the context of most members that judge it."""
+    repeated = np.vstack([table, table[[7]], table[[7]]]).astype(float)
+    repeated[-2:, 1] += 20 * table[:, 1].std()
+    detector = tiny(n_members=3, n_steps=60).fit(repeated)
+    assert set(np.argsort(detector.score_samples(repeated))[:2]) == {len(table), len(table) + 1}
 
 
 def test_an_absurd_row_does_not_hide_the_odd_ones_of_its_column(fitted, table):

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 import nptad.score
 from nptad.masks import mask_bank
 from nptad.score import (
-    broad_factor,
     counted_masks,
     expected_cells,
     mask_losses,
@@ -30,14 +29,14 @@ def bank(layout, sizes):
     return mask_bank(layout.n_features, sizes, max_masks=1000, seed=0)
 
 
-def member_of(model, k, context, n_masks, broad_factor=1.0):
-    return prepare_member(model.member(k), context, N_TRAIN, torch.ones(n_masks), broad_factor)
+def member_of(model, k, context, n_masks, nearest_scale=1.0):
+    return prepare_member(model.member(k), context, N_TRAIN, torch.ones(n_masks), nearest_scale)
 
 
 @pytest.mark.parametrize("row_attention", ["full", "low_rank", "none"])
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize(
-    ("sizes", "n_heads", "aggregation"), [((1,), 4, "mean"), ((1, 2), 2, "max"), ((1, 3), 1, "balanced")]
+    ("sizes", "n_heads", "aggregation"), [((1,), 4, "mean"), ((1, 2), 2, "max"), ((1, 3), 1, "nearest")]
 )
 def test_scores_agree_with_the_oracle(layout, row_attention, sizes, n_heads, aggregation):
     model = random_model(layout, [1, 2], row_attention=row_attention, n_heads=n_heads)
@@ -52,21 +51,21 @@ def test_scores_agree_with_the_oracle(layout, row_attention, sizes, n_heads, agg
         np.testing.assert_allclose(fast, slow, rtol=2e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("row_attention", ["full", "low_rank"])
-def test_leave_one_out_agrees_with_the_oracle(row_attention):
+@pytest.mark.parametrize(("row_attention", "aggregation"), [("full", "nearest"), ("low_rank", "mean")])
+def test_leave_one_out_agrees_with_the_oracle(row_attention, aggregation):
     model = random_model(MIXED, [3], row_attention=row_attention)
     context = random_rows(MIXED, 6, seed=2)
     masks = bank(MIXED, (1, 2))
     member = member_of(model, 0, context, len(masks))
     own = torch.tensor([4, -1, 0])
-    fast = score_rows(member, context[[4, 2, 0]], masks, own=own)
+    fast = score_rows(member, context[[4, 2, 0]], masks, aggregation, own)
     reference = ReferenceNPT(model, 0)
     slow = [
-        reference.score(context.numpy(), context[i].numpy(), (1, 2), N_TRAIN, out)
+        reference.score(context.numpy(), context[i].numpy(), (1, 2), N_TRAIN, out, aggregation)
         for i, out in ((4, 4), (2, None), (0, 0))
     ]
     np.testing.assert_allclose(fast, slow, rtol=2e-4, atol=1e-5)
-    assert not np.allclose(fast[0], score_rows(member, context[[4]], masks)[0], rtol=1e-3)
+    assert not np.allclose(fast[0], score_rows(member, context[[4]], masks, aggregation)[0], rtol=1e-3)
 
 
 def test_cached_context_equals_one_masked_forward_of_everything():
@@ -179,6 +178,7 @@ def test_a_row_without_values_scores_zero():
     empty = torch.full((1, 4), float("nan"))
     assert score_rows(member, empty, masks).tolist() == [0.0]
     assert score_rows(member, empty, masks, "max").tolist() == [0.0]
+    assert score_rows(member, empty, masks, "nearest").tolist() == [0.0]
 
 
 def test_an_unseen_category_costs_more_than_any_seen_one():
@@ -199,27 +199,6 @@ def test_scaled_masks_have_a_mean_of_one_on_the_rows_that_set_the_scale():
     scale = mean_losses(losses, counted_masks(rows, masks))
     scaled = mask_losses(prepare_member(model.member(0), context, N_TRAIN, scale), rows, masks)
     torch.testing.assert_close(scaled.mean(0), torch.ones(len(masks)), rtol=1e-4, atol=0)
-
-
-def test_the_broad_factor_by_hand():
-    losses = torch.tensor([[9.0, 1.0, 0.0], [4.0, 4.0, 0.0], [0.0, 0.0, 0.0]])
-    counted = torch.tensor([[True, True, False], [True, True, False], [False, False, False]])
-    # Means 5 and 4, mean roots 2 and 2; the row without cells does not count.
-    assert broad_factor(losses, counted) == pytest.approx(4.8 / 4)
-    assert broad_factor(torch.zeros(3, 3), counted) == 1
-    assert broad_factor(losses, torch.zeros(3, 3, dtype=torch.bool)) == 1
-
-
-@pytest.mark.parametrize("factor", [1.0, 2.0])
-def test_balanced_scores_see_one_wrong_cell_and_many_that_are_somewhat_off(factor):
-    model = random_model(NUMERIC, [7])
-    masks = bank(NUMERIC, (1,))
-    context = random_rows(NUMERIC, 30, seed=5)
-    one, many = torch.tensor([[9.0, 0.0, 0.0]]), torch.tensor([[2.0, 2.0, -2.0]])
-    member = member_of(model, 0, context, len(masks), factor)
-    for row, is_broad in ((one, False), (many, factor > 1)):
-        mean, balanced = (score_rows(member, row, masks, aggregation)[0] for aggregation in ("mean", "balanced"))
-        assert (balanced > mean) if is_broad else (balanced == mean)
 
 
 def test_expected_cells_are_the_predictions_with_one_cell_hidden():

@@ -21,9 +21,10 @@ from torch import Tensor
 from nptad.loss import CellLayout
 from nptad.masks import mask_bank
 from nptad.model import NPT
+from nptad.nearest import nearest_losses
 from nptad.parallel import threads_for
 from nptad.rng import MemberRandom
-from nptad.score import Member, broad_factor, counted_masks, mask_losses, mean_losses, prepare_member, score_rows
+from nptad.score import SCALE_FLOOR, Member, counted_masks, mask_losses, mean_losses, prepare_member, score_rows
 from nptad.settings import Settings
 from nptad.train import History, Precision, train
 
@@ -93,8 +94,8 @@ class Ensemble:
     """Training row behind each row of ``context``, (C,)."""
     mask_scale: np.ndarray
     """What the loss under each mask is divided by, (M,)."""
-    broad_factor: float
-    """What makes broad losses comparable with mean ones; 1 unless the score is the balanced one."""
+    nearest_scale: float
+    """What the loss of the nearest context row is divided by; 1 unless it is part of the score."""
 
     def __getstate__(self) -> dict[str, Any]:
         """Pickle the fields only: the cached contexts are many times their size and quickly computed."""
@@ -118,7 +119,7 @@ class Ensemble:
         rows = torch.from_numpy(self.context_rows).to(self.device)
         scale = torch.from_numpy(self.mask_scale).to(self.device)
         return [
-            prepare_member(self.model.member(k), context[rows[k]], n_train, scale, self.broad_factor)
+            prepare_member(self.model.member(k), context[rows[k]], n_train, scale, self.nearest_scale)
             for k in range(self.n_members)
         ]
 
@@ -232,35 +233,44 @@ def _assemble(model: NPT, masks: Tensor, x: np.ndarray, left_out: np.ndarray, fo
     source = np.unique(chosen)
     scale = np.ones(len(masks), dtype=np.float32)
     places = np.searchsorted(source, chosen)
-    ensemble = Ensemble(model, masks, left_out, row_keys(x), x[source], places, source, scale, broad_factor=1.0)
-    if not settings.scale_masks and settings.aggregation != "balanced":
-        return ensemble
-    losses, counted = _usual_losses(ensemble, x, random)
+    ensemble = Ensemble(model, masks, left_out, row_keys(x), x[source], places, source, scale, nearest_scale=1.0)
     if settings.scale_masks:
-        mask_scale = mean_losses(losses, counted)
-        losses = losses / mask_scale
-        ensemble = replace(ensemble, mask_scale=mask_scale.cpu().numpy())
-    if settings.aggregation == "balanced":
-        ensemble = replace(ensemble, broad_factor=broad_factor(losses, counted))
+        ensemble = replace(ensemble, mask_scale=_usual_losses(ensemble, x, random).cpu().numpy())
+    if settings.aggregation == "nearest":
+        ensemble = replace(ensemble, nearest_scale=_usual_nearest_loss(ensemble, x, random))
     return ensemble
 
 
-def _usual_losses(ensemble: Ensemble, x: np.ndarray, random: np.random.Generator) -> tuple[Tensor, Tensor]:
-    """Losses of training rows, each judged by a member that left it out, under each mask, and whether they count.
-
-    Pooled over the members and bounded: in the mean over a small fold, or with a huge loss, a row would shrink its own
-    score, and hide others that are odd in the same column.
-    """
-    losses, counted = [], []
+def _usual_losses(ensemble: Ensemble, x: np.ndarray, random: np.random.Generator) -> Tensor:
+    """Mean loss of training rows under each mask."""
     masks = ensemble.masks.to(ensemble.device)
+    heard = list(_left_out_hearings(ensemble, x, random))
+    losses = torch.cat([mask_losses(member, rows, masks, own) for member, rows, own in heard])
+    counted = torch.cat([counted_masks(rows, masks) for _, rows, _ in heard])
+    return mean_losses(losses.minimum(_LARGEST_USUAL_LOSS * masks.sum(1)), counted)
+
+
+def _usual_nearest_loss(ensemble: Ensemble, x: np.ndarray, random: np.random.Generator) -> float:
+    """Mean loss of training rows if the nearest context row were their reconstruction."""
+    layout = ensemble.model.layout
+    heard = _left_out_hearings(ensemble, x, random)
+    losses = torch.cat([nearest_losses(rows, member.context, layout, own) for member, rows, own in heard])
+    return max(float(losses.clamp(max=_LARGEST_USUAL_LOSS).mean()), SCALE_FLOOR)
+
+
+def _left_out_hearings(
+    ensemble: Ensemble, x: np.ndarray, random: np.random.Generator
+) -> Iterator[tuple[Member, Tensor, Tensor | None]]:
+    """Some training rows for each member that it left out, with their own entries in its context if it left out none.
+
+    What is usual is pooled over the members and bounded: in the mean over a small fold, or with a huge loss, a row
+    would shrink its own score, and hide others that are odd in the same column.
+    """
     for member, left_out in zip(ensemble.members, ensemble.left_out, strict=True):
         rows = np.flatnonzero(left_out) if ensemble.n_members > 1 else np.arange(len(x))
         rows = np.sort(random.choice(rows, min(len(rows), _USUAL_ROWS), replace=False))
         own = torch.from_numpy(ensemble.witnesses(x[rows]).own).to(ensemble.device) if ensemble.n_members == 1 else None
-        device_rows = torch.from_numpy(x[rows]).to(ensemble.device)
-        losses.append(mask_losses(member, device_rows, masks, own))
-        counted.append(counted_masks(device_rows, masks))
-    return torch.cat(losses).minimum(_LARGEST_USUAL_LOSS * masks.sum(1)), torch.cat(counted)
+        yield member, torch.from_numpy(x[rows]).to(ensemble.device), own
 
 
 def row_keys(x: np.ndarray) -> np.ndarray:

@@ -35,7 +35,7 @@ from nptad.rng import MemberRandom
 from nptad.settings import Settings
 from nptad.table import Kind, Schema
 
-FORMAT = 3
+FORMAT = 4
 CONFIG, WEIGHTS, CONTEXT, CARD = "config.json", "model.safetensors", "context.parquet", "README.md"
 _MODEL_PREFIX = "model."
 
@@ -105,7 +105,7 @@ def _write(detector: NPTAD, directory: Path) -> None:
         "context_rows": ensemble.context_rows,
         "context_source": ensemble.context_source,
         "mask_scale": ensemble.mask_scale,
-        "broad_factor": ensemble.broad_factor,
+        "nearest_scale": ensemble.nearest_scale,
         "training_scores": detector.training_scores_,
         "calibration_rows": detector.calibration_.rows,
         "calibration_by_member": detector.calibration_.by_member,
@@ -212,7 +212,7 @@ def _restore(
         tensors["context_rows"].numpy(),
         tensors["context_source"].numpy(),
         tensors["mask_scale"].numpy(),
-        tensors["broad_factor"].item(),
+        tensors["nearest_scale"].item(),
     )
     detector.training_scores_ = tensors["training_scores"].numpy()
     detector.calibration_ = Calibration(

@@ -17,6 +17,7 @@ from torch import Tensor
 
 from nptad.loss import Prediction, cell_losses
 from nptad.model import NPT, ContextCache
+from nptad.nearest import nearest_losses
 
 MEMORY_BUDGET = 256 * 2**20
 """Bytes that one chunk of reconstructions may take."""
@@ -34,8 +35,8 @@ _LOSSES_AT_ONCE = 2**18
 SCALE_FLOOR = 0.01
 """Masks are scaled by no less than this: below a hundredth of a column's variance a loss is noise."""
 
-_UNUSUAL_SHARE = 0.2
-"""Share of the training rows above the point at which mean and broad losses are made equal."""
+_COPY = 0.1
+"""Share of the usual distance that even a copy of a training row has: an odd row that comes twice is still odd."""
 
 
 @dataclass(frozen=True)
@@ -44,21 +45,23 @@ class Member:
 
     model: NPT
     """A single member, in evaluation mode."""
+    context: Tensor
+    """Its encoded context rows, (N, D)."""
     cache: ContextCache
-    """Keys and values of its context rows."""
+    """Their keys and values."""
     n_train: int
     """Rows it was trained on."""
     mask_scale: Tensor
     """What the loss under each mask is divided by, (M,); ones for the paper's score."""
-    broad_factor: float
-    """What makes broad losses comparable with mean ones in the balanced score; see :func:`broad_factor`."""
+    nearest_scale: float
+    """What the loss of the nearest context row is divided by."""
 
 
 @torch.no_grad()
-def prepare_member(model: NPT, context: Tensor, n_train: int, mask_scale: Tensor, broad_factor: float = 1.0) -> Member:
+def prepare_member(model: NPT, context: Tensor, n_train: int, mask_scale: Tensor, nearest_scale: float = 1.0) -> Member:
     """Run the context rows (N, D) once and keep what queries need of them."""
     model = model.eval()
-    return Member(model, model.context(context.unsqueeze(0)), n_train, mask_scale, broad_factor)
+    return Member(model, context, model.context(context.unsqueeze(0)), n_train, mask_scale, nearest_scale)
 
 
 @torch.no_grad()
@@ -80,7 +83,7 @@ def score_rows(
         Encoded rows.
     masks : Tensor of shape (M, D)
         The mask bank.
-    aggregation : {"mean", "max", "balanced"}
+    aggregation : {"mean", "max", "nearest"}
         Over masks; see :class:`nptad.Settings`. Masks that hide only missing cells do not count; a row without any
         observed cell scores 0.
     own : Tensor of shape (n,), optional
@@ -92,12 +95,15 @@ def score_rows(
     at_once = max(1, _LOSSES_AT_ONCE // len(masks))
     for start in range(0, len(x), at_once):
         block = slice(start, start + at_once)
-        losses = mask_losses(member, x[block], masks, None if own is None else own[block]).double()
+        rows, own_rows = x[block], None if own is None else own[block]
+        losses = mask_losses(member, rows, masks, own_rows).double()
         if aggregation == "max":
             result = losses.amax(1)
         else:
-            mean, broad = _mean_and_broad(losses, counted_masks(x[block], masks))
-            result = mean if aggregation == "mean" else mean.maximum(member.broad_factor * broad)
+            result = losses.sum(1) / counted_masks(rows, masks).sum(1).clamp(min=1)
+        if aggregation == "nearest":
+            nearest = nearest_losses(rows, member.context, member.model.layout, own_rows).double()
+            result = with_nearest(result, nearest / member.nearest_scale)
         scores[block] = result.cpu().numpy()
         if advance is not None:
             advance(len(losses))
@@ -172,23 +178,15 @@ def mean_losses(losses: Tensor, counted: Tensor) -> Tensor:
     return (losses.sum(0) / counted.sum(0).clamp(min=1)).clamp(min=SCALE_FLOOR)
 
 
-def broad_factor(losses: Tensor, counted: Tensor) -> float:
-    """By how much the mean loss (n, M) of rows exceeds their broad loss, the square of the mean square root.
+def with_nearest(losses: Tensor, nearest: Tensor) -> Tensor:
+    """Geometric mean of what reconstruction says of rows, (n,), and what the nearest context row does; 1 is usual.
 
-    One wrong cell moves the mean, many cells that are somewhat off move the broad loss. The factor makes both equal
-    where one row in five scores higher, so that each of them is as quick to call a row odd.
+    Examples
+    --------
+    >>> with_nearest(torch.tensor([4.0, 4.0]), torch.tensor([0.9, 0.0])).tolist()  # the second is in the context
+    [2.0, 0.6324555277824402]
     """
-    judged = counted.any(1)
-    mean, broad = _mean_and_broad(losses[judged].double(), counted[judged])
-    if not judged.any() or not (usual := broad.quantile(1 - _UNUSUAL_SHARE)) > 0:
-        return 1.0
-    return float(mean.quantile(1 - _UNUSUAL_SHARE) / usual)
-
-
-def _mean_and_broad(losses: Tensor, counted: Tensor) -> tuple[Tensor, Tensor]:
-    """Over the masks that count: the mean of the losses (n, M), and the square of their mean square root."""
-    n_counted = counted.sum(1).clamp(min=1)
-    return losses.sum(1) / n_counted, (losses.sqrt().sum(1) / n_counted) ** 2
+    return (losses * (nearest + _COPY)).sqrt()
 
 
 @torch.no_grad()

@@ -12,7 +12,7 @@ from nptad.errors import InputError
 from nptad.masks import bank_size
 
 RowAttention = Literal["full", "low_rank", "none"]
-Aggregation = Literal["mean", "max", "balanced"]
+Aggregation = Literal["mean", "max", "nearest"]
 
 WIDE_ROW = 512
 """Above this many numbers per row (features x embedding) the full row attention, with 13 times their square of
@@ -54,9 +54,9 @@ class Settings:
     max_masks: int = 10_000
     """Largest mask bank; a bigger one is sampled."""
     aggregation: Aggregation = "mean"
-    """How the losses under all masks become one score. ``"mean"`` and ``"max"`` are the paper's. ``"balanced"`` is the
-    larger of the mean, which one wrong cell moves, and the square of the mean square root, which many cells move that
-    are somewhat off; a factor makes the two equal for a training row that is odder than four in five."""
+    """How the losses under all masks become one score. ``"mean"`` and ``"max"`` are the paper's. ``"nearest"`` is the
+    geometric mean of the mean loss and of what the nearest context row would cost as the row's reconstruction, so that
+    a row whose cells fit one another but which is like no training row is odd too."""
     scale_masks: bool = False
     """Divide the loss under each mask by its mean over training rows that the member has not seen, so that cells
     that are hard to predict for every row do not drown the others."""
@@ -86,7 +86,7 @@ class Settings:
         _require(
             self.row_attention in ("full", "low_rank", "none"), self, "row_attention", "'full', 'low_rank' or 'none'"
         )
-        _require(self.aggregation in ("mean", "max", "balanced"), self, "aggregation", "'mean', 'max' or 'balanced'")
+        _require(self.aggregation in ("mean", "max", "nearest"), self, "aggregation", "'mean', 'max' or 'nearest'")
         _require(self.embedding_dim % self.n_heads == 0, self, "embedding_dim", f"a multiple of n_heads={self.n_heads}")
         _require(self.rank % self.n_heads == 0, self, "rank", f"a multiple of n_heads={self.n_heads}")
         sizes = self.mask_sizes
@@ -131,8 +131,8 @@ def default_settings(n_rows: int, n_features: int, embedding_dim: int | None = N
     average (more would leave the model less than it has learnt to go by) as long as the bank has no more than 100 of
     them, losses divided by what is usual under their mask, so that a column which nothing predicts
     does not drown the others (the paper's authors standardise masks on four data sets, with test rows;
-    results/README.md compares the rules), and the balanced aggregation, which finds more of the anomalies that
-    results/synthetic.md makes from training rows.
+    results/README.md compares the rules), and the nearest context row as part of the score, which finds more of the
+    anomalies that results/synthetic.md makes from training rows.
 
     Examples
     --------
@@ -151,7 +151,7 @@ def default_settings(n_rows: int, n_features: int, embedding_dim: int | None = N
         n_steps=150 if n_rows <= batch_size else 500,
         batch_size=None if n_rows <= batch_size else batch_size,
         mask_sizes=tuple(range(1, largest + 1)),
-        aggregation="balanced",
+        aggregation="nearest",
         scale_masks=True,
         context_size=None if n_rows <= 4096 else 4096,
     )

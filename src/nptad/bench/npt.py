@@ -21,8 +21,9 @@ from nptad.detector import NPTAD
 from nptad.ensemble import Ensemble, fit_side_by_side
 from nptad.errors import TableWarning
 from nptad.loss import CellLayout
+from nptad.nearest import nearest_losses
 from nptad.rng import spawn_seeds
-from nptad.score import mask_losses
+from nptad.score import mask_losses, with_nearest
 from nptad.settings import Settings
 from nptad.table import encode, learn_schema
 
@@ -43,7 +44,7 @@ def stack_size(settings: Settings, n_train: int, n_features: int) -> int:
 
 def run_single_members(splits: list[Split], seeds: list[int], settings: Settings) -> Iterator[Scored]:
     """One member per split; splits whose encoded rows have the same layout train as one stack."""
-    plain = replace(settings, scale_masks=False, aggregation="mean")
+    plain = replace(settings, scale_masks=False)
     encoded = [_encode(split) for split in splits]
     for _, group in groupby(range(len(splits)), key=lambda i: encoded[i][0]):
         places = list(group)
@@ -95,8 +96,12 @@ def _score(ensemble: Ensemble, train: np.ndarray, test: np.ndarray, settings: Se
         chosen = np.random.default_rng(0).permutation(len(train))[:_REFERENCE_ROWS]
         own = torch.from_numpy(ensemble.witnesses(train[chosen]).own)
         reference = _losses(ensemble, train[chosen], own)
-    score = rule_of(settings.aggregation, settings.scale_masks)
-    return Scored(score(losses, reference), clock, {name: rule(losses, reference) for name, rule in RULES.items()})
+    scores = rule_of(settings.aggregation, settings.scale_masks)(losses, reference)
+    if settings.aggregation == "nearest":
+        member = ensemble.members[0]
+        nearest = nearest_losses(torch.from_numpy(test), member.context, member.model.layout).double()
+        scores = with_nearest(torch.from_numpy(scores), nearest / member.nearest_scale).numpy()
+    return Scored(scores, clock, {name: rule(losses, reference) for name, rule in RULES.items()})
 
 
 def _losses(ensemble: Ensemble, x: np.ndarray, own: Tensor | None = None) -> np.ndarray:

@@ -37,18 +37,12 @@ def _max(losses: np.ndarray, _: np.ndarray) -> np.ndarray:
     return losses.max(axis=1)
 
 
-def _balanced(losses: np.ndarray, reference: np.ndarray) -> np.ndarray:
-    broad, usual_broad = (np.sqrt(part).mean(axis=1) ** 2 for part in (losses, reference))
-    factor = np.quantile(reference.mean(axis=1), 0.8) / np.quantile(usual_broad, 0.8)
-    return np.maximum(losses.mean(axis=1), factor * broad)
-
-
 def rule_of(aggregation: Aggregation, scale_masks: bool) -> Rule:
-    """The rule that the library applies under these settings.
+    """The rule that the library applies to the losses under all masks, before it looks at the nearest context row.
 
-    The library also bounds what one training row adds to a mask's mean, which matters for absurd rows only.
+    It also bounds what one training row adds to a mask's mean, which matters for absurd rows only.
     """
-    rule = {"mean": _mean, "max": _max, "balanced": _balanced}[aggregation]
+    rule = _max if aggregation == "max" else _mean
     if not scale_masks:
         return rule
     return lambda losses, reference: rule(scaled(losses, reference), scaled(reference, reference))
