@@ -1,11 +1,18 @@
-"""Which scoring rule finds anomalies that are made from training rows? No label is looked at.
+"""Which score finds anomalies that are made from training rows? No label is looked at.
 
-    python benchmarks/synthetic.py               # 17 data sets, about a quarter of an hour on one thread
+    python benchmarks/synthetic.py               # 17 data sets, about half an hour on one thread
     python benchmarks/synthetic.py wine cardio   # some of them; the others stay as they were
 
-A fifth of the training rows is held out (seed 0 of the benchmark, whose training rows are all normal; at most 1,500 of
-them). Two or four members with the library's defaults, but 150 steps for every table, learn the rest. Six kinds of
-anomalies are made of the held-out rows:
+Of the training rows (seed 0 of the benchmark, all normal; at most 700 of them) a region is left out, one model with the
+library's defaults, but 150 steps for every table, learns seven tenths of the rest, half of the others tell what is
+usual, and the last ones are the normal rows. The rows of the region are anomalies that no model has seen, as another
+class of things would be:
+
+* ``cluster of 4``, ``cluster of 8``: one of so many k-means clusters, of 2 to 40 % of the rows;
+* ``tail``: the 15 % that are farthest along one of the three largest principal components;
+* ``rim``: the 15 % that are farthest from the mean.
+
+Six more kinds are made of the normal rows, as errors would be:
 
 * ``shuffled``: every cell from another training row;
 * ``half``: about half of the cells from one other training row;
@@ -14,8 +21,8 @@ anomalies are made of the held-out rows:
 * ``shift``: numbers 0.7 standard deviations farther from the mean;
 * ``noise``: normal noise of half a standard deviation on every number.
 
-The last three have no meaning for categories, which are shuffled or half exchanged. A rule is good if it ranks the
-anomalies above the held-out rows. ``results/synthetic.csv`` has every figure, ``results/synthetic.md`` the means.
+The last three have no meaning for categories, which are shuffled or half exchanged. A score is good if it ranks the
+anomalies above the normal rows. ``results/synthetic.csv`` has every figure, ``results/synthetic.md`` the means.
 """
 
 from __future__ import annotations
@@ -24,21 +31,25 @@ import argparse
 import csv
 import os
 import warnings
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import torch
-from scipy.stats import gmean
+from sklearn.cluster import KMeans
 from sklearn.metrics import roc_auc_score
 
 from nptad import NPTAD, default_settings
+from nptad.baselines.knn import KNN
+from nptad.baselines.scaling import Scaler
 from nptad.bench.datasets import load
-from nptad.bench.protocol import Split, split_table
-from nptad.bench.rules import RULES, rule_of, scaled
+from nptad.bench.protocol import Split, one_hot, split_table
+from nptad.bench.rules import RULES
 from nptad.errors import TableWarning
 from nptad.files import replacing
-from nptad.score import mask_losses
+from nptad.nearest import nearest_losses
+from nptad.score import mask_losses, with_nearest
 from nptad.table import encode
 
 ROOT = Path(__file__).parents[1]
@@ -48,30 +59,40 @@ DATASETS = (
     *("wine", "lympho", "glass", "vertebral", "ecoli", "ionosphere", "breastw", "pima", "cardio"),
     *("abalone", "vowels", "letter", "optdigits", "satimage2", "pendigits", "annthyroid", "mammography"),
 )
-KINDS = ("shuffled", "half", "one", "spread", "shift", "noise")
-ALL_RULES = RULES | {
-    "balanced": rule_of("balanced", scale_masks=True),
-    "root": lambda losses, reference: np.sqrt(scaled(losses, reference)).mean(axis=1),
-    "rms_scaled_mean": lambda losses, reference: scaled(losses, np.sqrt((reference**2).mean(0, keepdims=True))).mean(1),
-}
-"""Those of the benchmark, the library's default, the mean square root of scaled losses, and the mean of losses scaled
-by the root mean square over training rows, which weighs masks less under which some normal rows have large losses."""
-ARITHMETIC = {f"{name}, arithmetic": ALL_RULES[name] for name in ("scaled_mean", "balanced")}
-"""With the arithmetic mean over members; the library, and this study elsewhere, take the geometric one."""
-MAX_ROWS, MAX_HELD_OUT, N_MADE, N_STEPS = 1500, 200, 150, 150
+REGIONS = ("cluster of 4", "cluster of 8", "tail", "rim")
+ERRORS = ("shuffled", "half", "one", "spread", "shift", "noise")
+SCORES = (*RULES, "distance", "nearest", "1-NN")
+"""Those of the benchmark; the distance to the nearest context row alone; the library's default, which is the geometric
+mean of that and ``scaled_mean``; the baseline."""
+MAX_ROWS, N_MADE, N_STEPS, REGION_SHARE = 700, 60, 150, 0.15
 FALSE_ALARM_RATE = 0.05
-FIELDS = ("dataset", "kind", "rule", "auroc", "found")
+FIELDS = ("dataset", "region", "kind", "score", "auroc", "found")
 
 
-def make_anomalies(held_out: np.ndarray, train: np.ndarray, split: Split) -> dict[str, np.ndarray]:
-    """Anomalies of every kind, as many of each."""
-    random = np.random.default_rng(1)
-    rows = np.resize(held_out, (N_MADE, held_out.shape[1]))
+def regions(x: np.ndarray, random: np.random.Generator) -> Iterator[np.ndarray]:
+    """Which rows of ``x`` (standardised) are in each of the regions."""
+    for k in (4, 8):
+        cluster = KMeans(k, n_init=3, random_state=int(random.integers(1000))).fit_predict(x)
+        share = np.bincount(cluster, minlength=k) / len(x)
+        fitting = np.flatnonzero((share >= 0.02) & (share <= 0.4))
+        yield cluster == (random.choice(fitting) if len(fitting) else share.argmin())
+    centred = x - x.mean(axis=0)
+    directions = np.linalg.svd(centred, full_matrices=False)[2][:3]
+    along = centred @ directions[random.integers(len(directions))] * random.choice([-1, 1])
+    for distance in (along, (centred**2).sum(axis=1)):
+        yield distance > np.quantile(distance, 1 - REGION_SHARE)
+
+
+def make_errors(
+    normal: np.ndarray, train: np.ndarray, categorical: tuple[int, ...], random: np.random.Generator
+) -> dict[str, np.ndarray]:
+    """Anomalies of every kind that errors make of normal rows, as many of each."""
+    rows = np.resize(normal, (N_MADE, normal.shape[1]))
     partner = train[random.integers(len(train), size=N_MADE)]
     shuffled = np.stack([random.choice(column, N_MADE) for column in train.T], axis=1)
     half = np.where(random.random(rows.shape) < 0.5, partner, rows)
     one = np.where(np.arange(rows.shape[1]) == random.integers(rows.shape[1], size=(N_MADE, 1)), partner, rows)
-    is_number = ~np.isin(np.arange(rows.shape[1]), split.categorical)
+    is_number = ~np.isin(np.arange(rows.shape[1]), categorical)
     mean, spread = train.mean(axis=0), train.std(axis=0)
     away = np.sign(rows - mean) * spread
     noise = spread * random.normal(size=rows.shape)
@@ -85,39 +106,56 @@ def make_anomalies(held_out: np.ndarray, train: np.ndarray, split: Split) -> dic
     }
 
 
-def run(dataset: str) -> list[dict[str, object]]:
-    """How every rule ranks every kind of anomaly of one data set."""
-    split = split_table(load(dataset, DATA), 0)
-    order = np.random.default_rng(0).permutation(len(split.train))[:MAX_ROWS]
-    n_held_out = min(len(order) // 5, MAX_HELD_OUT)
-    held_out, train = split.train[order[:n_held_out]], split.train[order[n_held_out:]]
+def scores_of(kinds: dict[str, np.ndarray], train: np.ndarray, usual: np.ndarray, split: Split) -> dict[str, dict]:
+    """Scores of the rows of every kind: score -> kind -> values."""
     settings = replace(default_settings(*train.shape), n_steps=N_STEPS, scale_masks=False, aggregation="mean")
-    n_members = 4 if len(train) <= 500 else 2
-    detector = NPTAD(n_members, settings=settings, categorical_features=split.categorical or None, random_state=0)
+    detector = NPTAD(1, settings=settings, categorical_features=split.categorical or None, random_state=0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", TableWarning)
         ensemble = detector.fit(train).ensemble_
+    member, layout = ensemble.members[0], detector.schema_.layout
 
-    def losses_under(k: int, rows: np.ndarray) -> np.ndarray:
+    def losses_of(rows: np.ndarray) -> tuple[np.ndarray, torch.Tensor]:
         encoded = torch.from_numpy(encode(detector.schema_, rows))
-        return mask_losses(ensemble.members[k], encoded, ensemble.masks).double().numpy()
+        losses = mask_losses(member, encoded, ensemble.masks).double().numpy()
+        return losses, nearest_losses(encoded, member.context, layout).double()
 
-    members = range(ensemble.n_members)
-    reference = np.concatenate([losses_under(k, train[ensemble.left_out[k]]) for k in members])
-    kinds = {"normal": held_out, **make_anomalies(held_out, train, split)}
-    losses = {kind: [losses_under(k, rows) for k in members] for kind, rows in kinds.items()}
+    reference, usual_nearest = losses_of(usual)
+    scores: dict[str, dict] = {score: {} for score in SCORES}
+    for kind, rows in kinds.items():
+        losses, nearest = losses_of(rows)
+        distance = nearest / usual_nearest.mean()
+        for name, rule in RULES.items():
+            scores[name][kind] = rule(losses, reference)
+        scores["distance"][kind] = distance.numpy()
+        scores["nearest"][kind] = with_nearest(torch.from_numpy(scores["scaled_mean"][kind]), distance).numpy()
+        known, new, _ = one_hot(replace(split, train=train, test=rows))
+        scores["1-NN"][kind] = KNN(k=1, scaling="minmax").fit(known).score(new)
+    return scores
+
+
+def run(dataset: str) -> list[dict[str, object]]:
+    """How every score ranks every kind of anomaly of one data set."""
+    random = np.random.default_rng(5)
+    split = split_table(load(dataset, DATA), 0)
+    x = split.train[random.permutation(len(split.train))[:MAX_ROWS]]
+    plain = one_hot(replace(split, train=x, test=x[:1]))[0]
     figures: list[dict[str, object]] = []
-    for name, rule in (ALL_RULES | ARITHMETIC).items():
-        mean = np.mean if name in ARITHMETIC else gmean
-        scores = {kind: mean([rule(part, reference) for part in parts], axis=0) for kind, parts in losses.items()}
-        normal = scores["normal"]
-        for kind in KINDS:
-            truth = np.repeat([0, 1], [len(normal), N_MADE])
-            auroc = roc_auc_score(truth, np.concatenate([normal, scores[kind]]))
-            # A held-out row's own score: one between two rows' would depend on how a rule spaces them.
-            found = (scores[kind] > np.quantile(normal, 1 - FALSE_ALARM_RATE, method="higher")).mean()
-            values = (dataset, kind, name, f"{100 * auroc:.2f}", f"{100 * found:.2f}")
-            figures.append(dict(zip(FIELDS, values, strict=True)))
+    for region, inside in zip(REGIONS, regions(Scaler(plain, "standard").transform(plain), random), strict=True):
+        outside = random.permutation(np.flatnonzero(~inside))
+        train, usual, normal = (
+            x[part] for part in np.split(outside, (np.array([0.7, 0.85]) * len(outside)).astype(int))
+        )
+        kinds = {region: x[inside], **make_errors(normal, train, split.categorical, random)}
+        for score, of_kind in scores_of({"normal": normal, **kinds}, train, usual, split).items():
+            for kind in kinds:
+                both = np.concatenate([of_kind["normal"], of_kind[kind]])
+                auroc = roc_auc_score(np.arange(len(both)) >= len(normal), both)
+                # A normal row's own score: one between two rows' would depend on how a rule spaces them.
+                limit = np.quantile(of_kind["normal"], 1 - FALSE_ALARM_RATE, method="higher")
+                found = (of_kind[kind] > limit).mean()
+                values = (dataset, region, kind, score, f"{100 * auroc:.2f}", f"{100 * found:.2f}")
+                figures.append(dict(zip(FIELDS, values, strict=True)))
     return figures
 
 
@@ -125,39 +163,51 @@ def page(figures: list[dict[str, object]]) -> str:
     """The means as Markdown."""
     datasets = list(dict.fromkeys(str(f["dataset"]) for f in figures))
 
-    def mean(metric: str, **wanted: str) -> str:
-        chosen = [float(str(f[metric])) for f in figures if wanted.items() <= f.items()]
-        return f"{np.mean(chosen):.1f}"
+    def mean(metric: str, kinds: tuple[str, ...], **wanted: str) -> float:
+        """Over data sets, then over kinds."""
+        return float(
+            np.mean(
+                [
+                    np.mean(
+                        [float(str(f[metric])) for f in figures if f["kind"] == kind and wanted.items() <= f.items()]
+                    )
+                    for kind in kinds
+                ]
+            )
+        )
+
+    def line(*cells: object) -> str:
+        return f"| {' | '.join(f'{cell:.1f}' if isinstance(cell, float) else str(cell) for cell in cells)} |"
 
     lines = [
-        "# Scoring rules on anomalies made from training rows",
+        "# Scores on anomalies made from training rows",
         "",
         "Generated by `python benchmarks/synthetic.py`, which says how; every figure is in `synthetic.csv`. AUROC in %",
-        f"of the anomalies against held-out training rows, means over data sets ({len(datasets)}); found: the share of",
-        f"the anomalies that score above {100 - 100 * FALSE_ALARM_RATE:.0f} % of the held-out rows. The defaults are",
-        "`balanced`; the paper's rules are `mean` and `max`. Rules that flatten large losses (`log`, `quantile`,",
-        "`root`) trade rows with one wrong cell (`one`) for rows in which many cells are somewhat off; `balanced` does",
-        "not. The score of a row is the geometric mean over members, in the last two lines the arithmetic one.",
+        f"of the anomalies against normal rows, means over data sets ({len(datasets)}); found: the share of the",
+        f"anomalies that score above {100 - 100 * FALSE_ALARM_RATE:.0f} % of the normal rows. `nearest` is the",
+        "library's default, the geometric mean of `scaled_mean` and of `distance`, that of the nearest training row;",
+        "`mean` and `max` are the paper's scores. The first four kinds are regions left out of training, the other six",
+        "errors in rows; the last columns are means over both groups, AUROC and found.",
         "",
-        f"| rule | {' | '.join(KINDS)} | mean | found |",
-        f"|---|{'---:|' * (len(KINDS) + 2)}",
+        line("score", *REGIONS, *ERRORS, "regions", "errors", "regions found", "errors found"),
+        f"|---|{'---:|' * (len(REGIONS) + len(ERRORS) + 4)}",
     ]
-    for rule in ALL_RULES | ARITHMETIC:
-        by_kind = [mean("auroc", rule=rule, kind=kind) for kind in KINDS]
-        lines.append(f"| {rule} | {' | '.join(by_kind)} | {mean('auroc', rule=rule)} | {mean('found', rule=rule)} |")
-    compared = ("mean", "scaled_mean", "balanced", "root")
+    groups = (REGIONS, ERRORS)
+    for score in SCORES:
+        by_kind = [mean("auroc", (kind,), score=score) for kind in (*REGIONS, *ERRORS)]
+        by_group = [mean(metric, group, score=score) for metric in ("auroc", "found") for group in groups]
+        lines.append(line(score, *by_kind, *by_group))
+    compared = ("mean", "scaled_mean", "nearest", "1-NN")
     lines += [
         "",
-        "By data set, AUROC and found, means over the kinds:",
+        "By data set, found in regions and among errors:",
         "",
-        f"| data set | {' | '.join(compared)} |",
+        line("data set", *compared),
         f"|---|{'---:|' * len(compared)}",
     ]
     for dataset in datasets:
-        cells = [
-            f"{mean('auroc', rule=r, dataset=dataset)} / {mean('found', rule=r, dataset=dataset)}" for r in compared
-        ]
-        lines.append(f"| {dataset} | {' | '.join(cells)} |")
+        found = [[mean("found", group, score=s, dataset=dataset) for group in groups] for s in compared]
+        lines.append(line(dataset, *(f"{in_regions:.1f} / {errors:.1f}" for in_regions, errors in found)))
     return "\n".join(lines) + "\n"
 
 

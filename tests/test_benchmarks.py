@@ -53,21 +53,44 @@ def test_the_context_benchmark_varies_only_the_context(tmp_path, monkeypatch):
     assert len(context.draw_figure(rows).axes) == 3
 
 
-def test_anomalies_made_from_training_rows_are_what_they_are_called():
+def test_errors_made_of_rows_are_what_they_are_called():
     random = np.random.default_rng(0)
     train = np.column_stack([random.normal(size=(80, 3)), random.integers(0, 3, 80)])
-    held_out = np.column_stack([random.normal(size=(10, 3)), random.integers(0, 3, 10)])
-    made = synthetic.make_anomalies(held_out, train, Split(train, held_out, np.zeros(10, dtype=bool), (3,)))
-    rows = np.tile(held_out, (synthetic.N_MADE // 10, 1))
-    assert tuple(made) == synthetic.KINDS
+    normal = np.column_stack([random.normal(size=(10, 3)), random.integers(0, 3, 10)])
+    made = synthetic.make_errors(normal, train, (3,), random)
+    rows = np.tile(normal, (synthetic.N_MADE // 10, 1))
+    assert tuple(made) == synthetic.ERRORS
     assert {len(anomalies) for anomalies in made.values()} == {len(rows)}
     assert ((made["one"] != rows).sum(axis=1) <= 1).all()
     assert 0.3 < (made["half"] != rows)[:, :3].mean() < 0.7
     for j in range(4):
         assert np.isin(made["shuffled"][:, j], train[:, j]).all()
-    for kind in synthetic.KINDS:
+    for kind in synthetic.ERRORS:
         assert np.isin(made[kind][:, 3], [0, 1, 2]).all(), kind
     mean, spread = train.mean(axis=0), train.std(axis=0)
     farther = np.abs((made["shift"] - mean) / spread) - np.abs((rows - mean) / spread)
     np.testing.assert_allclose(farther[:, :3], 0.7)
     np.testing.assert_allclose((made["spread"] - mean)[:, :3], 1.6 * (rows - mean)[:, :3])
+
+
+def test_regions_are_some_rows_that_lie_together():
+    x = np.vstack([np.random.default_rng(0).normal(size=(90, 3)), np.random.default_rng(1).normal(8, 1, size=(10, 3))])
+    inside = list(synthetic.regions(x, np.random.default_rng(0)))
+    assert len(inside) == len(synthetic.REGIONS)
+    for rows in inside:
+        assert 0.02 <= rows.mean() <= 0.4
+        assert np.linalg.norm(x[rows].mean(axis=0) - x[~rows].mean(axis=0)) > 0.5
+    assert inside[-1][90:].all()  # the rim
+
+
+def test_scores_on_made_anomalies_are_the_librarys():
+    """The default score of the study is what a detector with the same settings gives, but for what is usual."""
+    random = np.random.default_rng(0)
+    x = random.normal(size=(60, 1)) * np.linspace(-1, 2, 3) + 0.1 * random.normal(size=(60, 3))
+    scores = synthetic.scores_of({"new": x[50:]}, x[:40], x[40:50], Split(x, x, np.zeros(60, dtype=bool), ()))
+    assert tuple(scores) == synthetic.SCORES
+    with_copy = np.sqrt(scores["scaled_mean"]["new"] * (scores["distance"]["new"] + 0.1))
+    np.testing.assert_allclose(scores["nearest"]["new"], with_copy)
+    scaled = (x - x[:40].mean(axis=0)) / x[:40].std(axis=0)
+    slow = [((row - scaled[:40]) ** 2).mean(axis=1).min() for row in scaled[40:]]
+    np.testing.assert_allclose(scores["distance"]["new"], slow[10:] / np.mean(slow[:10]), rtol=1e-4)

@@ -230,7 +230,7 @@ class NPTAD(OutlierMixin, BaseEstimator):
         return self
 
     def score_samples(self, X: Any) -> np.ndarray:
-        """Score rows, higher = more normal: minus the reconstruction loss over all masks and members.
+        """Score rows, higher = more normal: minus what :class:`~nptad.Settings` makes of the reconstruction losses.
 
         Rows that were in the training table are recognised and judged only by members that left them out. A row that
         stands in the table several times gets the average over its copies, each judged by those that left out that one.
