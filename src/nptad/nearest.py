@@ -41,13 +41,13 @@ def nearest_losses(x: Tensor, context: Tensor, layout: CellLayout, own: Tensor |
     >>> nearest_losses(rows, context, CellLayout(1, (3,))).item()  # the second: the same number, another category
     1.0
     """
-    nearest = x.new_empty(len(x))
+    nearest, columns = x.new_empty(len(x)), context.T.contiguous()
     at_once = max(1, _PAIRS_AT_ONCE // len(context))
     for start in range(0, len(x), at_once):
         block = slice(start, start + at_once)
         total = x.new_zeros(len(x[block]), len(context))
-        for j in range(layout.n_features):
-            total += _cell_losses(x[block, j, None], context[None, :, j], j < layout.n_numeric)
+        for j, others in enumerate(columns):
+            total += _cell_losses(x[block, j, None], others, j < layout.n_numeric)
         if own is not None:
             left_out = torch.nonzero(own[block] >= 0).flatten()
             total[left_out, own[block][left_out]] = float("inf")
@@ -56,9 +56,14 @@ def nearest_losses(x: Tensor, context: Tensor, layout: CellLayout, own: Tensor |
 
 
 def _cell_losses(cells: Tensor, others: Tensor, numeric: bool) -> Tensor:
-    """Losses of the same cell in some rows (n, 1) against those in others (1, N)."""
+    """Losses of the same cell in some rows (n, 1) against those in others (N,)."""
     if numeric:
-        losses = torch.where(others.isnan(), cells**2 + 1, (cells - others) ** 2)
+        losses = cells - others
+        losses *= losses
+        if bool((unknown := others.isnan()).any()):
+            losses = torch.where(unknown, cells**2 + 1, losses)
     else:
         losses = MISMATCH * (cells != others)  # true of a missing one too
-    return losses.masked_fill_(cells.isnan(), 0.0)
+    if bool((missing := cells.isnan()).any()):
+        losses = losses.masked_fill(missing, 0.0)
+    return losses
