@@ -173,7 +173,7 @@ class ReferenceNPT:
         if aggregation == "nearest":
             others = [other for i, other in enumerate(context) if i != left_out]
             nearest = min(self.distance(row, other) for other in others)
-            return sqrt(mean * (nearest / nearest_scale + 0.1))
+            return mean * sqrt(nearest / nearest_scale + 0.1)
         return {"mean": mean, "max": max(losses)}[aggregation]
 
     def distance(self, row, other):

@@ -36,7 +36,7 @@ SCALE_FLOOR = 0.01
 """Masks are scaled by no less than this: below a hundredth of a column's variance a loss is noise."""
 
 _COPY = 0.1
-"""Share of the usual distance that even a copy of a training row has: an odd row that comes twice is still odd."""
+"""Share of the usual squared distance that even a copy of a training row has: an odd row that comes twice is odd."""
 
 
 @dataclass(frozen=True)
@@ -179,14 +179,14 @@ def mean_losses(losses: Tensor, counted: Tensor) -> Tensor:
 
 
 def with_nearest(losses: Tensor, nearest: Tensor) -> Tensor:
-    """Geometric mean of what reconstruction says of rows, (n,), and what the nearest context row does; 1 is usual.
+    """Losses of rows, (n,), times their distances from the nearest context row, whose squares are given; 1 is usual.
 
     Examples
     --------
-    >>> with_nearest(torch.tensor([4.0, 4.0]), torch.tensor([0.9, 0.0])).tolist()  # the second is in the context
-    [2.0, 0.6324555277824402]
+    >>> with_nearest(torch.tensor([2.0, 2.0]), torch.tensor([8.9, 0.0])).tolist()  # the second is in the context
+    [6.0, 0.6324555277824402]
     """
-    return (losses * (nearest + _COPY)).sqrt()
+    return losses * (nearest + _COPY).sqrt()
 
 
 @torch.no_grad()

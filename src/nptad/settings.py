@@ -55,8 +55,8 @@ class Settings:
     """Largest mask bank; a bigger one is sampled."""
     aggregation: Aggregation = "mean"
     """How the losses under all masks become one score. ``"mean"`` and ``"max"`` are the paper's. ``"nearest"`` is the
-    geometric mean of the mean loss and of what the nearest context row would cost as the row's reconstruction, so that
-    a row whose cells fit one another but which is like no training row is odd too."""
+    mean loss times the distance to the nearest context row, so that a row whose cells fit one another but which is like
+    no training row is odd too."""
     scale_masks: bool = False
     """Divide the loss under each mask by its mean over training rows that the member has not seen, so that cells
     that are hard to predict for every row do not drown the others."""
