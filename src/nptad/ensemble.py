@@ -234,11 +234,12 @@ def _assemble(model: NPT, masks: Tensor, x: np.ndarray, left_out: np.ndarray, fo
     scale = np.ones(len(masks), dtype=np.float32)
     places = np.searchsorted(source, chosen)
     ensemble = Ensemble(model, masks, left_out, row_keys(x), x[source], places, source, scale, nearest_scale=1.0)
+    usual: dict[str, Any] = {}
     if settings.scale_masks:
-        ensemble = replace(ensemble, mask_scale=_usual_losses(ensemble, x, random).cpu().numpy())
+        usual["mask_scale"] = _usual_losses(ensemble, x, random).cpu().numpy()
     if settings.aggregation == "nearest":
-        ensemble = replace(ensemble, nearest_scale=_usual_nearest_loss(ensemble, x, random))
-    return ensemble
+        usual["nearest_scale"] = _usual_nearest_loss(ensemble, x, random)
+    return replace(ensemble, **usual)
 
 
 def _usual_losses(ensemble: Ensemble, x: np.ndarray, random: np.random.Generator) -> Tensor:
