@@ -685,14 +685,6 @@ def test_the_usual_distance_is_that_of_rows_from_the_context_of_members_that_lef
     assert ensemble.nearest_scale == pytest.approx(np.mean(distances), rel=1e-4)
 
 
-def test_an_odd_row_is_found_though_it_stands_in_the_table_twice(table):
-    """Its copy is in the context of most members that judge it."""
-    repeated = np.vstack([table, table[[7]], table[[7]]]).astype(float)
-    repeated[-2:, 1] += 20 * table[:, 1].std()
-    detector = tiny(n_members=3, n_steps=60).fit(repeated)
-    assert set(np.argsort(detector.score_samples(repeated))[:2]) == {len(table), len(table) + 1}
-
-
 def test_an_absurd_row_does_not_hide_the_odd_ones_of_its_column(fitted, table):
     """The usual loss under a mask is no more than one ordinary outlier would make it."""
     encoded = encode(fitted.schema_, table)

@@ -36,7 +36,7 @@ SCALE_FLOOR = 0.01
 """Masks are scaled by no less than this: below a hundredth of a column's variance a loss is noise."""
 
 _COPY = 0.1
-"""Share of the usual squared distance that even a copy of a training row has: an odd row that comes twice is odd."""
+"""Share of the usual squared distance that even a copy of a training row has, so that its losses still count."""
 
 
 @dataclass(frozen=True)
