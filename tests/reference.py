@@ -171,19 +171,22 @@ class ReferenceNPT:
             return 0.0
         mean = sum(losses) / len(losses)
         if aggregation == "nearest":
-            others = [other for i, other in enumerate(context) if i != left_out]
-            nearest = min(self.distance(row, other) for other in others)
-            return mean * sqrt(nearest / nearest_scale + 0.1)
+            nearest = min(self.distance(row, context, i) for i in range(n_context) if i != left_out)
+            return sqrt(mean**2 + (nearest / nearest_scale) ** 4)
         return {"mean": mean, "max": max(losses)}[aggregation]
 
-    def distance(self, row, other):
-        """What the other row costs as a reconstruction of this one, a mean over the cells that this one has."""
-        costs = []
-        for j, value in enumerate(row):
-            if np.isnan(value):
-                continue
-            if j >= self.layout.n_numeric:
-                costs.append(0.0 if value == other[j] else 2.0)
-            else:
-                costs.append(value**2 + 1 if np.isnan(other[j]) else (value - other[j]) ** 2)
-        return sum(costs) / len(costs)
+    def distance(self, row, context, i):
+        """Gower's distance from context row i, a mean over the cells that the row has."""
+        differences = [
+            self.difference(j, value, context[:, j], i) for j, value in enumerate(row) if not np.isnan(value)
+        ]
+        return sum(differences) / len(differences)
+
+    def difference(self, j, value, column, i):
+        """Share of the column's range, 0 or 1 for categories; against a missing cell the mean over the others."""
+        known = [other for other in column if not np.isnan(other)]
+        if np.isnan(column[i]):
+            return sum(self.difference(j, value, known, k) for k in range(len(known))) / max(1, len(known))
+        if j >= self.layout.n_numeric:
+            return float(value != column[i])
+        return abs(value - column[i]) / ((max(known) - min(known)) or 1.0)

@@ -638,6 +638,7 @@ def test_settings_survive_json(settings):
         ("attention_dropout", -0.1),
         ("row_attention", "some"),
         ("aggregation", "median"),
+        ("aggregation", "nearest"),  # without scale_masks
         ("scale_masks", "no"),
         ("mask_sizes", ()),
         ("mask_sizes", (0, 1)),
@@ -680,9 +681,11 @@ def test_scaled_scores_of_training_rows_are_honest(table):
 def test_the_usual_distance_is_that_of_rows_from_the_context_of_members_that_left_them_out(fitted, table):
     ensemble, x = fitted.ensemble_, encode(fitted.schema_, table)
     distances = [
-        ((row - x[~left_out]) ** 2).mean(axis=1).min() for left_out in ensemble.left_out for row in x[left_out]
+        (np.abs(row - x[~left_out]) / np.ptp(x[~left_out], axis=0)).mean(axis=1).min()
+        for left_out in ensemble.left_out
+        for row in x[left_out]
     ]
-    assert ensemble.nearest_scale == pytest.approx(np.mean(distances), rel=1e-4)
+    assert ensemble.nearest_scale == pytest.approx(np.sqrt(np.mean(np.square(distances))), rel=1e-4)
 
 
 def test_an_absurd_row_does_not_hide_the_odd_ones_of_its_column(fitted, table):

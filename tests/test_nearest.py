@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import nptad.nearest
 from nptad.loss import CellLayout
-from nptad.nearest import nearest_losses
+from nptad.nearest import nearest_distances
 from reference import ReferenceNPT
 from tables import LAYOUTS, MIXED, random_model, random_rows
 
@@ -23,40 +23,49 @@ def test_agrees_with_a_plain_loop(layout, n_rows, n_context, missing, seed):
     own = torch.from_numpy(np.random.default_rng(seed).integers(-1, n_context, n_rows))
     reference = ReferenceNPT(random_model(layout, [0]), 0)
     slow = [
-        min(reference.distance(row, other) for j, other in enumerate(context.numpy()) if j != own[i])
+        min(reference.distance(row, context.numpy(), j) for j in range(n_context) if j != own[i])
         if not np.isnan(row).all()
         else 0.0
         for i, row in enumerate(rows.numpy())
     ]
-    np.testing.assert_allclose(nearest_losses(rows, context, layout, own), slow, rtol=1e-5)
+    np.testing.assert_allclose(nearest_distances(rows, context, layout, own), slow, rtol=1e-5)
 
 
 def test_the_same_bits_in_any_block(monkeypatch):
     rows, context = random_rows(MIXED, 50, seed=0), random_rows(MIXED, 30, seed=1)
-    together = nearest_losses(rows, context, MIXED)
+    together = nearest_distances(rows, context, MIXED)
     monkeypatch.setattr(nptad.nearest, "_PAIRS_AT_ONCE", 100)
-    assert torch.equal(nearest_losses(rows, context, MIXED), together)
-    assert torch.equal(nearest_losses(rows[17:18], context, MIXED), together[17:18])
+    assert torch.equal(nearest_distances(rows, context, MIXED), together)
+    assert torch.equal(nearest_distances(rows[17:18], context, MIXED), together[17:18])
 
 
 @pytest.mark.parametrize(
     ("row", "expected"),
     [
         ([1.0, 2.0, 1.0], 0.0),
-        ([1.0, 4.0, 1.0], 4 / 3),
-        ([1.0, 2.0, 0.0], 2 / 3),
-        ([1.0, 2.0, -1.0], 2 / 3),  # a category that training did not see
-        ([NAN, 4.0, NAN], 4.0),
+        ([1.0, 3.0, 1.0], 0.5 / 3),  # half of the range of its column
+        ([1.0, 8.0, 1.0], 2 / 3),  # to the second row: twice its range
+        ([1.0, 2.0, 0.0], 1 / 3),
+        ([1.0, 2.0, -1.0], 1 / 3),  # a category that training did not see
+        ([NAN, 3.0, NAN], 0.5),
         ([NAN, NAN, NAN], 0.0),
-        ([3.0, 2.0, 1.0], 4 / 3),  # not the 10 / 3 of the row with a gap
+        ([3.0, 4.0, 1.0], 2 / 3),  # what the gap of the second row hides differs as the first row's does
     ],
 )
 def test_by_hand(row, expected):
-    context = torch.tensor([[1.0, 2.0, 1.0], [NAN, 2.0, 1.0]])
-    assert nearest_losses(torch.tensor([row]), context, CellLayout(2, (2,))).item() == pytest.approx(expected)
+    context = torch.tensor([[1.0, 2.0, 1.0], [NAN, 4.0, 1.0]])
+    assert nearest_distances(torch.tensor([row]), context, CellLayout(2, (2,))).item() == pytest.approx(expected)
 
 
 def test_a_row_is_not_its_own_neighbour():
-    context = torch.tensor([[1.0], [5.0]])
-    own = torch.tensor([0, -1])
-    assert nearest_losses(context, context, CellLayout(1, ()), own).tolist() == [16.0, 0.0]
+    context = torch.tensor([[1.0], [5.0], [4.0]])
+    own = torch.tensor([0, -1, -1])
+    assert nearest_distances(context, context, CellLayout(1, ()), own).tolist() == [0.75, 0.0, 0.0]
+
+
+def test_the_unit_of_a_number_does_not_matter():
+    rows, context = random_rows(MIXED, 20, seed=0), random_rows(MIXED, 30, seed=1)
+    other_unit = torch.ones(MIXED.n_features)
+    other_unit[0] = 4096.0
+    expected = nearest_distances(rows, context, MIXED)
+    assert torch.equal(nearest_distances(rows * other_unit, context * other_unit, MIXED), expected)

@@ -118,7 +118,7 @@ class Bomb:
         {},
         {"scale_masks": True},
         {"aggregation": "max"},
-        {"aggregation": "nearest"},
+        {"scale_masks": True, "aggregation": "nearest"},
         {"row_attention": "low_rank"},
         {"context_size": 10},
     ],

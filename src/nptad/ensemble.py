@@ -21,10 +21,10 @@ from torch import Tensor
 from nptad.loss import CellLayout
 from nptad.masks import mask_bank
 from nptad.model import NPT
-from nptad.nearest import nearest_losses
+from nptad.nearest import nearest_distances
 from nptad.parallel import threads_for
 from nptad.rng import MemberRandom
-from nptad.score import SCALE_FLOOR, Member, counted_masks, mask_losses, mean_losses, prepare_member, score_rows
+from nptad.score import Member, counted_masks, mask_losses, mean_losses, prepare_member, score_rows
 from nptad.settings import Settings
 from nptad.train import History, Precision, train
 
@@ -33,6 +33,10 @@ _USUAL_ROWS = 1000
 
 _LARGEST_USUAL_LOSS = 25.0
 """Of a cell, in the mean that says what is usual: five standard deviations off."""
+
+_SMALLEST_USUAL_DISTANCE = 0.001
+"""From the nearest row: below a thousandth of the columns' ranges a difference is noise. Larger than the ranges
+themselves none counts in what is usual."""
 
 
 def left_out_rows(n_rows: int, n_members: int, seed: int) -> np.ndarray:
@@ -95,7 +99,7 @@ class Ensemble:
     mask_scale: np.ndarray
     """What the loss under each mask is divided by, (M,)."""
     nearest_scale: float
-    """What the loss of the nearest context row is divided by; 1 unless it is part of the score."""
+    """What the distance from the nearest context row is divided by; 1 unless it is part of the score."""
 
     def __getstate__(self) -> dict[str, Any]:
         """Pickle the fields only: the cached contexts are many times their size and quickly computed."""
@@ -238,7 +242,7 @@ def _assemble(model: NPT, masks: Tensor, x: np.ndarray, left_out: np.ndarray, fo
     if settings.scale_masks:
         usual["mask_scale"] = _usual_losses(ensemble, x, random).cpu().numpy()
     if settings.aggregation == "nearest":
-        usual["nearest_scale"] = _usual_nearest_loss(ensemble, x, random)
+        usual["nearest_scale"] = _usual_distance(ensemble, x, random)
     return replace(ensemble, **usual)
 
 
@@ -251,12 +255,12 @@ def _usual_losses(ensemble: Ensemble, x: np.ndarray, random: np.random.Generator
     return mean_losses(losses.minimum(_LARGEST_USUAL_LOSS * masks.sum(1)), counted)
 
 
-def _usual_nearest_loss(ensemble: Ensemble, x: np.ndarray, random: np.random.Generator) -> float:
-    """Mean loss of training rows if the nearest context row were their reconstruction."""
+def _usual_distance(ensemble: Ensemble, x: np.ndarray, random: np.random.Generator) -> float:
+    """Root mean square of the distances of training rows from the nearest context row."""
     layout = ensemble.model.layout
     heard = _left_out_hearings(ensemble, x, random)
-    losses = torch.cat([nearest_losses(rows, member.context, layout, own) for member, rows, own in heard])
-    return max(float(losses.clamp(max=_LARGEST_USUAL_LOSS).mean()), SCALE_FLOOR)
+    distances = torch.cat([nearest_distances(rows, member.context, layout, own) for member, rows, own in heard])
+    return max(float(distances.clamp(max=1).square().mean().sqrt()), _SMALLEST_USUAL_DISTANCE)
 
 
 def _left_out_hearings(

@@ -1,7 +1,7 @@
 """How far a row is from the nearest context row.
 
 Reconstruction asks whether the cells of a row fit one another. A row can pass and still be like no row of the training
-set; its nearest one tells.
+set; its nearest one tells. Rows are compared as by Gower (A general coefficient of similarity, Biometrics 27, 1971).
 """
 
 from __future__ import annotations
@@ -11,20 +11,17 @@ from torch import Tensor
 
 from nptad.loss import CellLayout
 
-MISMATCH = 2.0
-"""What a category costs that the other row does not have: the mean squared difference of numbers in two random rows."""
-
 _PAIRS_AT_ONCE = 2**18
 """Pairs of rows (rows x context) compared at once, few enough to stay in the processor's cache."""
 
 
 @torch.no_grad()
-def nearest_losses(x: Tensor, context: Tensor, layout: CellLayout, own: Tensor | None = None) -> Tensor:
-    """Mean loss over the cells of each row (n, D) if the nearest context row (N, D) were its reconstruction, (n,).
+def nearest_distances(x: Tensor, context: Tensor, layout: CellLayout, own: Tensor | None = None) -> Tensor:
+    """Distance of each row (n, D) from the nearest context row (N, D), (n,): the mean over its cells.
 
-    A missing cell of the row does not count. One of the context row tells nothing: a number costs as much as it would
-    on average against a random one, a category as one that differs. 0 for a row without any observed cell; infinite if
-    there is no other context row.
+    Numbers differ by the share of the range that they have in the context, categories by 0 or 1. A missing cell of the
+    row does not count. One of a context row tells nothing: it differs by as much as the others do on average. 0 for a
+    row without any observed cell; infinite if there is no other context row.
 
     Parameters
     ----------
@@ -38,16 +35,21 @@ def nearest_losses(x: Tensor, context: Tensor, layout: CellLayout, own: Tensor |
     Examples
     --------
     >>> rows, context = torch.tensor([[1.0, 0.0]]), torch.tensor([[5.0, 0.0], [1.0, 2.0]])
-    >>> nearest_losses(rows, context, CellLayout(1, (3,))).item()  # the second: the same number, another category
-    1.0
+    >>> nearest_distances(rows, context, CellLayout(1, (3,))).item()  # either: one of two cells differs altogether
+    0.5
     """
-    nearest, columns = x.new_empty(len(x)), context.T.contiguous()
+    columns = context.T.contiguous()
+    units = torch.stack(
+        [_range(column) if j < layout.n_numeric else column.new_ones(()) for j, column in enumerate(columns)]
+    )
+    x, columns = x / units, columns / units[:, None]
+    nearest = x.new_empty(len(x))
     at_once = max(1, _PAIRS_AT_ONCE // len(context))
     for start in range(0, len(x), at_once):
         block = slice(start, start + at_once)
         total = x.new_zeros(len(x[block]), len(context))
         for j, others in enumerate(columns):
-            total += _cell_losses(x[block, j, None], others, j < layout.n_numeric)
+            total += _differences(x[block, j, None], others, j < layout.n_numeric)
         if own is not None:
             left_out = torch.nonzero(own[block] >= 0).flatten()
             total[left_out, own[block][left_out]] = float("inf")
@@ -55,15 +57,19 @@ def nearest_losses(x: Tensor, context: Tensor, layout: CellLayout, own: Tensor |
     return nearest
 
 
-def _cell_losses(cells: Tensor, others: Tensor, numeric: bool) -> Tensor:
-    """Losses of the same cell in some rows (n, 1) against those in others (N,)."""
-    if numeric:
-        losses = cells - others
-        losses *= losses
-        if bool((unknown := others.isnan()).any()):
-            losses = torch.where(unknown, cells**2 + 1, losses)
-    else:
-        losses = MISMATCH * (cells != others)  # true of a missing one too
+def _range(column: Tensor) -> Tensor:
+    """Largest minus smallest number of a column; 1 if they are all the same."""
+    known = column[~column.isnan()]
+    width = known.max() - known.min() if len(known) else column.new_zeros(())
+    return torch.where(width > 0, width, 1.0)
+
+
+def _differences(cells: Tensor, others: Tensor, numeric: bool) -> Tensor:
+    """How much the same cell differs between some rows (n, 1) and others (N,)."""
+    differences = (cells - others).abs_() if numeric else (cells != others).to(cells.dtype)
+    if bool((unknown := others.isnan()).any()):
+        known = differences[:, ~unknown]
+        differences[:, unknown] = known.mean(1, keepdim=True) if known.shape[1] else 0.0
     if bool((missing := cells.isnan()).any()):
-        losses = losses.masked_fill(missing, 0.0)
-    return losses
+        differences.masked_fill_(missing, 0.0)
+    return differences

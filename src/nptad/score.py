@@ -17,7 +17,7 @@ from torch import Tensor
 
 from nptad.loss import Prediction, cell_losses
 from nptad.model import NPT, ContextCache
-from nptad.nearest import nearest_losses
+from nptad.nearest import nearest_distances
 
 MEMORY_BUDGET = 256 * 2**20
 """Bytes that one chunk of reconstructions may take."""
@@ -35,9 +35,6 @@ _LOSSES_AT_ONCE = 2**18
 SCALE_FLOOR = 0.01
 """Masks are scaled by no less than this: below a hundredth of a column's variance a loss is noise."""
 
-_COPY = 0.1
-"""Share of the usual squared distance that even a copy of a training row has, so that its losses still count."""
-
 
 @dataclass(frozen=True)
 class Member:
@@ -54,7 +51,7 @@ class Member:
     mask_scale: Tensor
     """What the loss under each mask is divided by, (M,); ones for the paper's score."""
     nearest_scale: float
-    """What the loss of the nearest context row is divided by."""
+    """What the distance from the nearest context row is divided by."""
 
 
 @torch.no_grad()
@@ -102,8 +99,8 @@ def score_rows(
         else:
             result = losses.sum(1) / counted_masks(rows, masks).sum(1).clamp(min=1)
         if aggregation == "nearest":
-            nearest = nearest_losses(rows, member.context, member.model.layout, own_rows).double()
-            result = with_nearest(result, nearest / member.nearest_scale)
+            distances = nearest_distances(rows, member.context, member.model.layout, own_rows).double()
+            result = with_nearest(result, distances / member.nearest_scale)
         scores[block] = result.cpu().numpy()
         if advance is not None:
             advance(len(losses))
@@ -178,15 +175,20 @@ def mean_losses(losses: Tensor, counted: Tensor) -> Tensor:
     return (losses.sum(0) / counted.sum(0).clamp(min=1)).clamp(min=SCALE_FLOOR)
 
 
-def with_nearest(losses: Tensor, nearest: Tensor) -> Tensor:
-    """Losses of rows, (n,), times their distances from the nearest context row, whose squares are given; 1 is usual.
+def with_nearest(losses: Tensor, distances: Tensor) -> Tensor:
+    """One score of the losses of rows, (n,), and their distances from the nearest context row; 1 is usual of both.
+
+    Losses are squared errors, so distances are squared too. Of the two, the larger one decides: the root of the sum of
+    their squares. A sum would let the one that sees nothing blur what the other sees. (``torch.hypot`` is not the same
+    to the last bit in every place of a batch.)
 
     Examples
     --------
-    >>> with_nearest(torch.tensor([2.0, 2.0]), torch.tensor([8.9, 0.0])).tolist()  # the second is in the context
-    [6.0, 0.6324555277824402]
+    >>> with_nearest(torch.tensor([3.0, 3.0]), torch.tensor([2.0, 0.0])).tolist()  # the second is in the context
+    [5.0, 3.0]
     """
-    return losses * (nearest + _COPY).sqrt()
+    squared = distances * distances
+    return (losses * losses + squared * squared).sqrt()
 
 
 @torch.no_grad()

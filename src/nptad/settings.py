@@ -54,9 +54,9 @@ class Settings:
     max_masks: int = 10_000
     """Largest mask bank; a bigger one is sampled."""
     aggregation: Aggregation = "mean"
-    """How the losses under all masks become one score. ``"mean"`` and ``"max"`` are the paper's. ``"nearest"`` is the
-    mean loss times the distance to the nearest context row, so that a row whose cells fit one another but which is like
-    no training row is odd too."""
+    """How the losses under all masks become one score. ``"mean"`` and ``"max"`` are the paper's. ``"nearest"`` also
+    looks at the distance from the nearest context row, so that a row whose cells fit one another but which is like no
+    training row is odd too; it compares both with what is usual and needs ``scale_masks``."""
     scale_masks: bool = False
     """Divide the loss under each mask by its mean over training rows that the member has not seen, so that cells
     that are hard to predict for every row do not drown the others."""
@@ -87,6 +87,8 @@ class Settings:
             self.row_attention in ("full", "low_rank", "none"), self, "row_attention", "'full', 'low_rank' or 'none'"
         )
         _require(self.aggregation in ("mean", "max", "nearest"), self, "aggregation", "'mean', 'max' or 'nearest'")
+        scaled = self.aggregation != "nearest" or self.scale_masks
+        _require(scaled, self, "aggregation", "'mean' or 'max' unless scale_masks is True")
         _require(self.embedding_dim % self.n_heads == 0, self, "embedding_dim", f"a multiple of n_heads={self.n_heads}")
         _require(self.rank % self.n_heads == 0, self, "rank", f"a multiple of n_heads={self.n_heads}")
         sizes = self.mask_sizes

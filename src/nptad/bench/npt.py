@@ -21,7 +21,7 @@ from nptad.detector import NPTAD
 from nptad.ensemble import Ensemble, fit_side_by_side
 from nptad.errors import TableWarning
 from nptad.loss import CellLayout
-from nptad.nearest import nearest_losses
+from nptad.nearest import nearest_distances
 from nptad.rng import spawn_seeds
 from nptad.score import mask_losses, with_nearest
 from nptad.settings import Settings
@@ -44,7 +44,6 @@ def stack_size(settings: Settings, n_train: int, n_features: int) -> int:
 
 def run_single_members(splits: list[Split], seeds: list[int], settings: Settings) -> Iterator[Scored]:
     """One member per split; splits whose encoded rows have the same layout train as one stack."""
-    plain = replace(settings, scale_masks=False)
     encoded = [_encode(split) for split in splits]
     for _, group in groupby(range(len(splits)), key=lambda i: encoded[i][0]):
         places = list(group)
@@ -53,7 +52,7 @@ def run_single_members(splits: list[Split], seeds: list[int], settings: Settings
             ensembles = fit_side_by_side(
                 [encoded[i][1] for i in places],
                 encoded[places[0]][0],
-                plain,
+                settings,
                 [spawn_seeds(seeds[i], 3) for i in places],
                 device=torch.device("cpu"),
             )
@@ -99,10 +98,12 @@ def _score(ensemble: Ensemble, train: np.ndarray, test: np.ndarray, settings: Se
     scores = rule_of(settings.aggregation, settings.scale_masks)(losses, reference)
     if settings.aggregation == "nearest":
         member = ensemble.members[0]
-        nearest = nearest_losses(torch.from_numpy(test), member.context, member.model.layout).double()
-        scores = with_nearest(torch.from_numpy(scores), nearest / member.nearest_scale).numpy()
+        distances = nearest_distances(torch.from_numpy(test), member.context, member.model.layout).double()
+        scores = with_nearest(torch.from_numpy(scores), distances / member.nearest_scale).numpy()
     return Scored(scores, clock, {name: rule(losses, reference) for name, rule in RULES.items()})
 
 
 def _losses(ensemble: Ensemble, x: np.ndarray, own: Tensor | None = None) -> np.ndarray:
-    return mask_losses(ensemble.members[0], torch.from_numpy(x), ensemble.masks, own).double().numpy()
+    """Losses as they are: every rule scales them in its own way."""
+    member = replace(ensemble.members[0], mask_scale=torch.ones(len(ensemble.masks)))
+    return mask_losses(member, torch.from_numpy(x), ensemble.masks, own).double().numpy()
