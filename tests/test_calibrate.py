@@ -285,7 +285,7 @@ def test_flagged_rows_come_first_even_where_another_scores_higher():
     scores, flags = np.array([1.0, 5.0, 4.0, 4.0, 2.0]), np.array([False, False, True, True, False])
     detection = Detection(scores, np.where(flags, 0.01, 0.5), flags, 0.01, "false_alarm_rate", 0.01, "numpy")
     assert detection.ranking().tolist() == [2, 3, 1, 4, 0]
-    whys = [RowExplanation(row, 1.0, (CellReason("a", 1, 2, 1.0),), (), 0.0) for row in (1, 2, 3)]
+    whys = [RowExplanation(row, 1.0, (CellReason("a", 1, 2, 1.0),), (), 0.0, None) for row in (1, 2, 3)]
     assert flagged_reasons(Explanation(tuple(whys), "numpy"), detection) == dict.fromkeys((2, 3), "a is 1, expected 2")
 
 

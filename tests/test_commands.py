@@ -182,6 +182,7 @@ def test_explain_shows_cells_and_training_rows(call, folder):
     code, out, _ = call("explain", *arguments)
     assert code == 0
     assert all(text in out for text in ("Row 3,", "Row 78,", "Row 79,", "missing", "Leaned on the training rows"))
+    assert out.count("times as far as usual") == 3
     code, out, _ = call("explain", *arguments, "--json")
     rows = json.loads(out)
     assert [row["row"] for row in rows] == [3, 78, 79]
@@ -465,7 +466,10 @@ def test_a_workbook_is_told_what_to_do(call, tmp_path, name):
 
 def test_a_reason_whose_category_was_expected_says_how_likely_it_was():
     reasons = (CellReason("kind", "p", "p", 0.9, 0.07), CellReason("kind 2", "q", "r", 0.8, 0.01))
-    assert reasons_text(RowExplanation(0, 2.0, reasons, (), 0.0)) == "kind is p, 7.0% likely; kind 2 is q, expected r"
+    assert (
+        reasons_text(RowExplanation(0, 2.0, reasons, (), 0.0, None))
+        == "kind is p, 7.0% likely; kind 2 is q, expected r"
+    )
 
 
 def test_a_report_can_go_to_a_pipe_on_standard_output(folder):

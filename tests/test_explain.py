@@ -18,7 +18,7 @@ import nptad.explain
 import nptad.score
 import reference
 from nptad import NPTAD, NPTADError, Settings
-from nptad.explain import CellReason, Explanation, RowExplanation, TrainingRow
+from nptad.explain import CellReason, Explanation, NearestRow, RowExplanation, TrainingRow
 from nptad.masks import mask_bank
 from nptad.score import context_weights, pair_losses, prepare_member
 from nptad.table import Column, encode, readable
@@ -106,7 +106,8 @@ def test_losses_and_weights_do_not_depend_on_the_memory_budget(monkeypatch):
 
 def test_a_cell_answers_for_the_fall_of_the_rows_loss_without_it():
     """The rule, written out with the losses of rows that lack a cell."""
-    detector = tiny(n_members=1, max_masked=1, n_steps=100).fit(related_numbers(80, 0))
+    settings = Settings(aggregation="mean")
+    detector = tiny(n_members=1, max_masked=1, n_steps=100, settings=settings).fit(related_numbers(80, 0))
     row = related_numbers(1, 1)
     row[0, 1] += 4
     n_cells = row.shape[1]
@@ -168,12 +169,57 @@ def test_a_row_without_values_has_nothing_to_explain(fitted, new_rows):
     row = fitted.explain(empty)[0]
     assert row.score == 0
     assert row.leaned_on == ()
+    assert sum(reason.contribution for reason in row.reasons) == 0
 
 
 def test_explaining_in_blocks_changes_nothing(fitted, new_rows, monkeypatch):
     explanation = fitted.explain(new_rows)
     monkeypatch.setattr(nptad.explain, "_ROWS_AT_ONCE", 7)
     assert fitted.explain(new_rows) == explanation
+
+
+# The nearest training row
+
+
+def test_the_nearest_training_row_is_named_with_its_distance(table):
+    """A copy of a training row that the row's members have not left out is as near as can be; a far row is far."""
+    numbers = related_numbers(80, 0)
+    rows = np.vstack([numbers[:3] + 1e-3, 4 * np.abs(numbers).max(axis=0) * [1, 1, -1, 1]])
+    for detector in (tiny(n_members=1), tiny(n_members=4)):
+        *copies, far = detector.fit(numbers).explain(rows)
+        assert [why.nearest.row for why in copies] == [0, 1, 2]
+        assert max(why.nearest.distance for why in copies) < 0.1
+        assert far.nearest.distance > 3
+        own = detector.explain(numbers[:5])
+        assert all(why.nearest.row != why.row for why in own)
+
+
+def test_without_distances_in_the_score_no_nearest_row_is_named(table, new_rows):
+    detector = tiny(settings=Settings(aggregation="mean")).fit(table)
+    assert [row.nearest for row in detector.explain(new_rows)] == [None] * len(new_rows)
+
+
+def test_what_the_distance_makes_of_the_score_goes_to_the_cells_that_differ():
+    """With losses and distance apart, by hand: each part of the score is shared out in its own way."""
+    numbers = related_numbers(80, 0)
+    row = 1.5 * np.abs(numbers).max(axis=0, keepdims=True) * [1, 1, -1, 1]  # its cells fit, but it is far off
+    with_distance = tiny(n_members=1, max_masked=1, n_steps=100).fit(numbers)
+    without = tiny(
+        n_members=1,
+        max_masked=1,
+        n_steps=100,
+        settings=dataclasses.replace(with_distance.settings_, aggregation="mean"),
+    ).fit(numbers)
+    score, loss = (-detector.score_samples(row)[0] for detector in (with_distance, without))
+    x, encoded = (encode(with_distance.schema_, rows) for rows in (row, numbers))
+    differences = np.abs(x - encoded) / np.ptp(encoded, axis=0)
+    differences = differences[differences.sum(axis=1).argmin()]
+    part = 1 - (loss / score) ** 2
+    assert part > 0.2
+    of_losses = {reason.column: reason.contribution / loss for reason in without.explain(row)[0].reasons}
+    for reason in with_distance.explain(row)[0].reasons:
+        share = (1 - part) * of_losses[reason.column] + part * differences[reason.column] / differences.sum()
+        assert reason.contribution == pytest.approx(score * share, rel=1e-3)
 
 
 # Seen and expected values
@@ -375,7 +421,7 @@ def hostile():
         CellReason(1, 1.23456789, 2.0, 1.0),
         *(CellReason(f"c{i}", None, True, 0.1) for i in range(12)),
     )
-    row = RowExplanation(4, 5.2, reasons, (TrainingRow(17, 0.25), TrainingRow(3, 0.125)), 0.75)
+    row = RowExplanation(4, 5.2, reasons, (TrainingRow(17, 0.25), TrainingRow(3, 0.125)), 0.75, NearestRow(9, 3.25))
     return Explanation((row, dataclasses.replace(row, row=9)), "pandas")
 
 

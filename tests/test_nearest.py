@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import nptad.nearest
 from nptad.loss import CellLayout
-from nptad.nearest import nearest_distances
+from nptad.nearest import nearest_differences, nearest_distances
 from reference import ReferenceNPT
 from tables import LAYOUTS, MIXED, random_model, random_rows
 
@@ -28,7 +28,19 @@ def test_agrees_with_a_plain_loop(layout, n_rows, n_context, missing, seed):
         else 0.0
         for i, row in enumerate(rows.numpy())
     ]
-    np.testing.assert_allclose(nearest_distances(rows, context, layout, own), slow, rtol=1e-5)
+    np.testing.assert_allclose(nearest_distances(rows, context, layout, own), slow, rtol=1e-5, atol=1e-6)
+    for row, mine, entry, differences in zip(
+        rows.numpy(), own, *nearest_differences(rows, context, layout, own), strict=True
+    ):
+        assert entry != mine
+        cells = [
+            0.0 if np.isnan(value) else reference.difference(j, value, context.numpy()[:, j], int(entry))
+            for j, value in enumerate(row)
+        ]
+        np.testing.assert_allclose(differences, cells, rtol=1e-5, atol=1e-6)
+        if not np.isnan(row).all():
+            nearest = min(reference.distance(row, context.numpy(), j) for j in range(n_context) if j != mine)
+            np.testing.assert_allclose(sum(cells) / (~np.isnan(row)).sum(), nearest, rtol=1e-5, atol=1e-6)
 
 
 def test_the_same_bits_in_any_block(monkeypatch):

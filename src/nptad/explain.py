@@ -1,4 +1,4 @@
-"""Why a row is anomalous: cell by cell, and on which training rows the model leaned."""
+"""Why a row is anomalous: cell by cell, against the nearest training row, and on which ones the model leaned."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import torch
 
 from nptad.ensemble import Ensemble, Witnesses
 from nptad.errors import NPTADError
+from nptad.nearest import nearest_differences
 from nptad.progress import progress_bar
 from nptad.rawtable import backend_of, build_frame, read_columns
 from nptad.score import context_weights, expected_cells, mask_losses, pair_losses
@@ -50,8 +51,10 @@ class CellReason:
     """What the model expected from the rest of the row and the training rows; None for a rare category (see
     :data:`nptad.table.MAX_CATEGORIES`)."""
     contribution: float
-    """The cell's share of the row's score; the shares add up to it. In proportion to the fall of the row's loss when
-    the cell is ignored, 0 if it does not fall: a corrupted cell also spoils what is expected of the others."""
+    """The cell's share of the row's score; the shares add up to it. What the losses make of the score is shared out in
+    proportion to the fall of the row's loss when the cell is ignored, 0 if it does not fall: a corrupted cell also
+    spoils what is expected of the others. What the distance from the nearest training row makes of it is shared out in
+    proportion to the differences from that row."""
     probability: float | None = None
     """Probability that the model gave to the seen category; None for numbers."""
 
@@ -64,6 +67,16 @@ class TrainingRow:
     """Its position in the training table."""
     weight: float
     """Its share of the attention between rows."""
+
+
+@dataclass(frozen=True)
+class NearestRow:
+    """The training row that is most alike."""
+
+    row: int
+    """Its position in the training table."""
+    distance: float
+    """How far it is; 1 is usual between a training row and the nearest other one (root mean square)."""
 
 
 @dataclass(frozen=True)
@@ -82,6 +95,8 @@ class RowExplanation:
     no attention between rows."""
     training_share: float
     """Weight of all training rows together; the rest of the attention went to the row itself."""
+    nearest: NearestRow | None
+    """The nearest of the training rows that the row was compared with; None if distances are no part of the score."""
 
 
 @dataclass(frozen=True)
@@ -175,7 +190,8 @@ def _explain_block(
     ensemble: Ensemble, schema: Schema, x: np.ndarray, cells: dict[str | int, np.ndarray], first_row: int
 ) -> list[RowExplanation]:
     witnesses = ensemble.witnesses(x)
-    scores = ensemble.scores(x, witnesses)
+    by_member = ensemble.member_scores(x, witnesses)
+    scores = witnesses.mean(by_member)
     masks = ensemble.masks.to(ensemble.device)
     used, n_rows, n_numeric = schema.used, len(x), schema.layout.n_numeric
     numeric = np.zeros((n_rows, n_numeric))
@@ -191,8 +207,11 @@ def _explain_block(
             leaned = context_weights(member, rows, masks, own).cpu().numpy()
             attention[np.ix_(judged, ensemble.context_rows[k])] += weight * leaned
     suspicion, losses = _suspicion(ensemble, x, witnesses)
-    total = suspicion.sum(axis=1, keepdims=True)
-    contributions = scores[:, None] * np.divide(suspicion, total, out=np.zeros_like(suspicion), where=total > 0)
+    shares, nearest = _shares(suspicion), None
+    if ensemble.model.settings.aggregation == "nearest":
+        nearest, differences, part = _compare_with_nearest(ensemble, x, witnesses, by_member)
+        shares = (1 - part) * shares + part * _shares(differences)
+    contributions = scores[:, None] * shares
 
     explained = []
     for i in range(n_rows):
@@ -214,6 +233,7 @@ def _explain_block(
                 tuple(reasons),
                 _largest(attention[i], ensemble.context_source),
                 float(attention[i].sum()),
+                nearest[i] if nearest else None,
             )
         )
     return explained
@@ -253,6 +273,39 @@ def _suspicion(ensemble: Ensemble, x: np.ndarray, witnesses: Witnesses) -> tuple
     fall = losses.copy()
     np.put_along_axis(fall, suspects, alone + spoilt, axis=1)
     return np.where((fall > 0).any(axis=1, keepdims=True), fall.clip(min=0), losses), losses
+
+
+def _shares(amounts: np.ndarray) -> np.ndarray:
+    """Each cell's share of the sum over its row; zeros where there is nothing to share."""
+    total = amounts.sum(axis=1, keepdims=True)
+    return np.divide(amounts, total, out=np.zeros_like(amounts), where=total > 0)
+
+
+def _compare_with_nearest(
+    ensemble: Ensemble, x: np.ndarray, witnesses: Witnesses, by_member: np.ndarray
+) -> tuple[list[NearestRow], np.ndarray, np.ndarray]:
+    """The nearest training row of each row, how its cells differ, (n, D), and the part of its score, (n, 1), in that.
+
+    The members' nearest rows may not be the same: the row named is the nearest of all, the rest are their means.
+    """
+    row, nearest = np.full(len(x), -1), np.full(len(x), np.inf)
+    differences, part = np.zeros(x.shape), np.zeros((len(x), 1))
+    n_observed = (~np.isnan(x)).sum(axis=1).clip(min=1)
+    for k, member, judged, own in ensemble.hearings(witnesses):
+        weight, rows = witnesses.weights[judged, k], torch.from_numpy(x[judged]).to(ensemble.device)
+        entry, differing = nearest_differences(rows, member.context, member.model.layout, own)
+        cells = differing.double().cpu().numpy()
+        distance = cells.sum(axis=1) / n_observed[judged] / member.nearest_scale
+        differences[judged] += weight[:, None] * cells
+        score = by_member[judged, k]
+        squared = np.divide(distance**2, score, out=np.zeros_like(score), where=score > 0)
+        part[judged, 0] += weight * squared**2
+        better = distance < nearest[judged]
+        nearest[judged[better]] = distance[better]
+        places = ensemble.context_rows[k, entry.cpu().numpy()]
+        row[judged[better]] = ensemble.context_source[places[better]]
+    named = [NearestRow(int(r), float(d)) for r, d in zip(row, nearest, strict=True)]
+    return named, differences, part.clip(max=1.0)
 
 
 def _largest(weights: np.ndarray, source: np.ndarray) -> tuple[TrainingRow, ...]:
@@ -319,7 +372,13 @@ def _row_html(row: RowExplanation) -> str:
         if rows
         else ""
     )
+    nearest = (
+        f"<p>The nearest training row is {row.nearest.row}, {row.nearest.distance:.2g} times as far as usual.</p>"
+        if row.nearest
+        else ""
+    )
     return (
         f'<p><b>Row {row.row}</b>: score {row.score:.4g}</p><table><tr><th style="text-align:left">column</th>'
-        f'<th>contribution</th><th></th><th style="text-align:left">seen and expected</th></tr>{cells}</table>{leaned}'
+        f'<th>contribution</th><th></th><th style="text-align:left">seen and expected</th></tr>{cells}</table>'
+        f"{nearest}{leaned}"
     )

@@ -38,30 +38,52 @@ def nearest_distances(x: Tensor, context: Tensor, layout: CellLayout, own: Tenso
     >>> nearest_distances(rows, context, CellLayout(1, (3,))).item()  # either: one of two cells differs altogether
     0.5
     """
-    columns = context.T.contiguous()
-    units = torch.stack(
-        [_range(column) if j < layout.n_numeric else column.new_ones(()) for j, column in enumerate(columns)]
-    )
-    x, columns = x / units, columns / units[:, None]
+    x, columns = _in_ranges(x, context, layout)
     nearest = x.new_empty(len(x))
     at_once = max(1, _PAIRS_AT_ONCE // len(context))
     for start in range(0, len(x), at_once):
         block = slice(start, start + at_once)
-        total = x.new_zeros(len(x[block]), len(context))
-        for j, others in enumerate(columns):
-            total += _differences(x[block, j, None], others, j < layout.n_numeric)
-        if own is not None:
-            left_out = torch.nonzero(own[block] >= 0).flatten()
-            total[left_out, own[block][left_out]] = float("inf")
-        nearest[block] = total.amin(1) / (~x[block].isnan()).sum(1).clamp(min=1)
-    return nearest
+        nearest[block] = _totals(x[block], columns, layout, None if own is None else own[block]).amin(1)
+    return nearest / (~x.isnan()).sum(1).clamp(min=1)
 
 
-def _range(column: Tensor) -> Tensor:
-    """Largest minus smallest number of a column; 1 if they are all the same."""
-    known = column[~column.isnan()]
-    width = known.max() - known.min() if len(known) else column.new_zeros(())
-    return torch.where(width > 0, width, 1.0)
+@torch.no_grad()
+def nearest_differences(
+    x: Tensor, context: Tensor, layout: CellLayout, own: Tensor | None = None
+) -> tuple[Tensor, Tensor]:
+    """The nearest context row of each row, (n,), and how much each cell differs from it, (n, D).
+
+    For few rows: it takes twice the time of :func:`nearest_distances`, which are the means of these differences.
+    """
+    x, columns = _in_ranges(x, context, layout)
+    entry = _totals(x, columns, layout, own).argmin(1)
+    differences = torch.empty_like(x)
+    for j, others in enumerate(columns):
+        of_column = _differences(x[:, j, None], others, j < layout.n_numeric)
+        differences[:, j] = of_column.gather(1, entry[:, None])[:, 0]
+    return entry, differences
+
+
+def _in_ranges(x: Tensor, context: Tensor, layout: CellLayout) -> tuple[Tensor, Tensor]:
+    """Rows (n, D) and the columns of the context (D, N), numbers in units of their range in the context."""
+    columns = context.T.contiguous()
+    units = torch.ones_like(columns[:, 0])
+    for j in range(layout.n_numeric):
+        known = columns[j][~columns[j].isnan()]
+        if len(known) and known.max() > known.min():
+            units[j] = known.max() - known.min()
+    return x / units, columns / units[:, None]
+
+
+def _totals(x: Tensor, columns: Tensor, layout: CellLayout, own: Tensor | None) -> Tensor:
+    """How much rows (n, D) differ from those of the context, (n, N): the sum over their cells."""
+    total = x.new_zeros(len(x), columns.shape[1])
+    for j, others in enumerate(columns):
+        total += _differences(x[:, j, None], others, j < layout.n_numeric)
+    if own is not None:
+        left_out = torch.nonzero(own >= 0).flatten()
+        total[left_out, own[left_out]] = float("inf")
+    return total
 
 
 def _differences(cells: Tensor, others: Tensor, numeric: bool) -> Tensor:

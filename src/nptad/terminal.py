@@ -108,7 +108,7 @@ def explanation_dict(explanation: Explanation) -> list[dict[str, Any]]:
 
 
 def print_explanation(explanation: Explanation) -> None:
-    """A table of cells for each row, and the training rows it leaned on."""
+    """A table of cells for each row, its nearest training row, and those that the model leaned on."""
     console = Console()
     for why in explanation:
         table = Table(title=f"Row {why.row}, score {why.score:.3f}", title_justify="left")
@@ -127,6 +127,9 @@ def print_explanation(explanation: Explanation) -> None:
                 f"{reason.contribution:.3f}",
             )
         console.print(table)
+        if why.nearest is not None:
+            far = f"{why.nearest.distance:.2g} times as far as usual"
+            console.print(f"The nearest training row is {why.nearest.row}, {far}.", markup=False)
         if why.leaned_on:
             rows = ", ".join(f"{row.row} ({row.weight:.1%})" for row in why.leaned_on[:5])
             console.print(f"Leaned on the training rows {rows}.", markup=False)

@@ -70,6 +70,8 @@ def test_listed_rows_are_those_flagged_and_explained(case: tuple, summary: dict)
         [reason.contribution for reason in why.reasons], rel=1e-4
     )
     assert [training["row"] for training in first["leaned_on"]] == [training.row for training in why.leaned_on[:5]]
+    assert first["nearest"]["row"] == why.nearest.row
+    assert first["nearest"]["distance"] == pytest.approx(why.nearest.distance, rel=1e-3)
 
 
 def test_an_explanation_that_exists_is_used_and_not_made_again(

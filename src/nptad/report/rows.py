@@ -83,25 +83,34 @@ def pick(explanation: Explanation, rows: np.ndarray) -> Explanation:
 
 
 def describe(detector: NPTAD, listed: Any, explanation: Explanation) -> list[dict[str, Any]]:
-    """What is said about each listed row: its suspicious cells and the training rows that the model leaned on."""
+    """What is said about each listed row: its suspicious cells, its nearest training row, those the model leaned on."""
     schema, ensemble = detector.schema_, detector.ensemble_
     known = ensemble.witnesses(encode(schema, listed)).training_row >= 0
     column_of = {column.name: (j, column) for j, column in enumerate(schema.used)}
     place_of = {int(row): place for place, row in enumerate(ensemble.context_source)}
 
-    def neighbours(why: RowExplanation) -> list[dict[str, Any]]:
+    def cells(why: RowExplanation, training_row: int) -> list[Any]:
+        encoded = ensemble.context[place_of[training_row]]
         columns = [column_of[reason.column] for reason in why.reasons[:NEIGHBOUR_CELLS]]
-        found = []
-        for training in why.leaned_on[:NEIGHBOURS]:
-            encoded = ensemble.context[place_of[training.row]]
-            cells = [shorten_value(readable(column, decode_cell(column, float(encoded[j])))) for j, column in columns]
-            found.append({"row": training.row, "weight": rounded(training.weight), "cells": cells})
-        return found
+        return [shorten_value(readable(column, decode_cell(column, float(encoded[j])))) for j, column in columns]
+
+    def neighbours(why: RowExplanation) -> list[dict[str, Any]]:
+        return [
+            {"row": training.row, "weight": rounded(training.weight), "cells": cells(why, training.row)}
+            for training in why.leaned_on[:NEIGHBOURS]
+        ]
+
+    def nearest(why: RowExplanation) -> dict[str, Any] | None:
+        if why.nearest is None:
+            return None
+        row, distance = why.nearest.row, why.nearest.distance
+        return {"row": row, "distance": rounded(distance), "cells": cells(why, row)}
 
     return [
         {
             "in_training": bool(in_training),
             **_reasons(why),
+            "nearest": nearest(why),
             "leaned_on": neighbours(why),
             "training_share": rounded(why.training_share),
         }

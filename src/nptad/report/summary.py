@@ -102,8 +102,9 @@ def summarise(
         * ``anomalies``: for each listed row ``row`` (counted from 0), ``key`` (a text for each key column), ``score``,
           ``p_value``, ``flagged``, ``label``, ``in_training``, ``reasons`` (``column``, ``seen``, ``expected``,
           ``contribution``, ``share`` of the score, ``probability`` of a seen category), ``others`` (``n`` other cells
-          and their ``share``), ``leaned_on`` (training ``row``, ``weight``, ``cells`` in the columns of the first
-          three reasons), ``training_share``
+          and their ``share``), ``nearest`` (training ``row``, ``distance``, ``cells`` in the columns of the first
+          three reasons; None if distances do not count), ``leaned_on`` (``row``, ``weight``, ``cells``),
+          ``training_share``
         * ``heat_map``: ``columns``, strongest first, and ``shares`` of the score for each listed row
         * ``labels``: None or what :func:`nptad.report.metrics.judge` says
         * ``training``: ``n_rows``, ``n_calibration``, ``n_context`` (kept for scoring), ``n_members``, ``n_steps``,
