@@ -65,8 +65,10 @@ def add_result(row: dict[str, object]) -> None:
 
 def with_context(ensemble: Ensemble, x: np.ndarray, rows: np.ndarray) -> Ensemble:
     """The same single member with these training rows as context."""
-    rows = np.sort(rows)
-    return dataclasses.replace(ensemble, context=x[rows], context_rows=np.arange(len(rows))[None], context_source=rows)
+    rows, places = np.sort(rows), np.arange(len(rows))[None]
+    return dataclasses.replace(
+        ensemble, context=x[rows], context_rows=places, neighbour_rows=places, context_source=rows
+    )
 
 
 def sample_test(truth: np.ndarray, anomalies: int, normals: int) -> np.ndarray:

@@ -118,7 +118,7 @@ def scores_of(kinds: dict[str, np.ndarray], train: np.ndarray, usual: np.ndarray
     def losses_of(rows: np.ndarray) -> tuple[np.ndarray, torch.Tensor]:
         encoded = torch.from_numpy(encode(detector.schema_, rows))
         losses = mask_losses(member, encoded, ensemble.masks).double().numpy()
-        return losses, nearest_distances(encoded, member.context, layout).double()
+        return losses, nearest_distances(encoded, member.neighbours, layout).double()
 
     reference, usual_distances = losses_of(usual)
     scores: dict[str, dict] = {score: {} for score in SCORES}

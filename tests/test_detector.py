@@ -732,3 +732,26 @@ def test_scores_do_not_depend_on_the_number_of_cores():
         assert torch.get_num_threads() == 2
     finally:
         torch.set_num_threads(before)
+
+
+def test_distances_look_at_more_rows_than_the_context(table):
+    settings = dataclasses.replace(default_settings(*table.shape), context_size=10, embedding_dim=8, n_steps=5)
+    ensemble = NPTAD(3, settings=settings, random_state=0).fit(table).ensemble_
+    for member, left_out, attended, near in zip(
+        ensemble.members, ensemble.left_out, ensemble.context_rows, ensemble.neighbour_rows, strict=True
+    ):
+        assert member.cache[0][0].shape[2] == len(attended) == 10
+        np.testing.assert_array_equal(ensemble.context_source[near], np.flatnonzero(~left_out))
+        assert set(attended) < set(near)
+        np.testing.assert_array_equal(member.neighbours, ensemble.context[near])
+
+
+def test_a_huge_table_keeps_a_sample_of_the_rows_for_distances(table, monkeypatch):
+    monkeypatch.setattr("nptad.ensemble._NEIGHBOURS", 20)
+    settings = dataclasses.replace(default_settings(*table.shape), context_size=10, embedding_dim=8, n_steps=5)
+    once, again = (NPTAD(3, settings=settings, random_state=0).fit(table).ensemble_ for _ in range(2))
+    assert once.neighbour_rows.shape == (3, 20)
+    assert len(once.context) == len(np.union1d(once.context_rows, once.neighbour_rows)) <= 90
+    np.testing.assert_array_equal(once.context_source, again.context_source)
+    for left_out, near in zip(once.left_out, once.neighbour_rows, strict=True):
+        assert not left_out[once.context_source[near]].any()

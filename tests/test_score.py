@@ -30,7 +30,7 @@ def bank(layout, sizes):
 
 
 def member_of(model, k, context, n_masks, nearest_scale=1.0):
-    return prepare_member(model.member(k), context, N_TRAIN, torch.ones(n_masks), nearest_scale)
+    return prepare_member(model.member(k), context, N_TRAIN, torch.ones(n_masks), nearest_scale=nearest_scale)
 
 
 @pytest.mark.parametrize("row_attention", ["full", "low_rank", "none"])

@@ -34,6 +34,10 @@ _USUAL_ROWS = 1000
 _LARGEST_USUAL_LOSS = 25.0
 """Of a cell, in the mean that says what is usual: five standard deviations off."""
 
+_NEIGHBOURS = 2**16
+"""Training rows of each member, at most, among which the nearest is looked for. Many more than make a context: the more
+there are, the more a distance tells, and one costs far less than to attend to a row."""
+
 _SMALLEST_USUAL_DISTANCE = 0.001
 """From the nearest row: below a thousandth of the columns' ranges a difference is noise. Larger than the ranges
 themselves none counts in what is usual."""
@@ -91,15 +95,17 @@ class Ensemble:
     row_keys: np.ndarray
     """Key of every training row, (n,) uint64, by which it is recognised."""
     context: np.ndarray
-    """The encoded training rows in any member's context, (C, D)."""
+    """The encoded training rows that any member looks at, (C, D)."""
     context_rows: np.ndarray
     """Rows of ``context`` that make each member's context, (K, N)."""
+    neighbour_rows: np.ndarray
+    """Rows of ``context`` of which the nearest one counts in each member's score, (K, n)."""
     context_source: np.ndarray
     """Training row behind each row of ``context``, (C,)."""
     mask_scale: np.ndarray
     """What the loss under each mask is divided by, (M,)."""
     nearest_scale: float
-    """What the distance from the nearest context row is divided by; 1 unless it is part of the score."""
+    """What the distance from the nearest neighbour is divided by; 1 unless it is part of the score."""
 
     def __getstate__(self) -> dict[str, Any]:
         """Pickle the fields only: the cached contexts are many times their size and quickly computed."""
@@ -120,10 +126,12 @@ class Ensemble:
         """Every member with its cached context."""
         context = torch.from_numpy(self.context).to(self.device)
         n_train = int((~self.left_out[0]).sum())
-        rows = torch.from_numpy(self.context_rows).to(self.device)
+        attended, near = (torch.from_numpy(r).to(self.device) for r in (self.context_rows, self.neighbour_rows))
         scale = torch.from_numpy(self.mask_scale).to(self.device)
         return [
-            prepare_member(self.model.member(k), context[rows[k]], n_train, scale, self.nearest_scale)
+            prepare_member(
+                self.model.member(k), context[attended[k]], n_train, scale, context[near[k]], self.nearest_scale
+            )
             for k in range(self.n_members)
         ]
 
@@ -228,22 +236,39 @@ def fit_side_by_side(
 
 
 def _assemble(model: NPT, masks: Tensor, x: np.ndarray, left_out: np.ndarray, fold_seed: int) -> Ensemble:
-    """Choose the contexts of trained members."""
+    """Choose the contexts and neighbours of trained members."""
     settings = model.settings
     rows = np.stack([np.flatnonzero(~out) for out in left_out])
     random = np.random.default_rng([fold_seed, 1])
-    size = min(settings.context_size or len(x), rows.shape[1])
-    chosen = np.stack([np.sort(random.choice(r, size, replace=False)) if size < len(r) else r for r in rows])
-    source = np.unique(chosen)
-    scale = np.ones(len(masks), dtype=np.float32)
-    places = np.searchsorted(source, chosen)
-    ensemble = Ensemble(model, masks, left_out, row_keys(x), x[source], places, source, scale, nearest_scale=1.0)
+    context = near = _sample(rows, settings.context_size or len(x), random)
+    if settings.aggregation == "nearest" and len(left_out) > 1:  # the only member's rows are left out of its context
+        near = _sample(rows, _NEIGHBOURS, random)
+    source = np.union1d(context, near)
+    ensemble = Ensemble(
+        model=model,
+        masks=masks,
+        left_out=left_out,
+        row_keys=row_keys(x),
+        context=x[source],
+        context_rows=np.searchsorted(source, context),
+        neighbour_rows=np.searchsorted(source, near),
+        context_source=source,
+        mask_scale=np.ones(len(masks), dtype=np.float32),
+        nearest_scale=1.0,
+    )
     usual: dict[str, Any] = {}
     if settings.scale_masks:
         usual["mask_scale"] = _usual_losses(ensemble, x, random).cpu().numpy()
     if settings.aggregation == "nearest":
         usual["nearest_scale"] = _usual_distance(ensemble, x, random)
     return replace(ensemble, **usual)
+
+
+def _sample(rows: np.ndarray, size: int, random: np.random.Generator) -> np.ndarray:
+    """So many of the rows of each member, (K, size), in order; all if there are no more."""
+    if size >= rows.shape[1]:
+        return rows
+    return np.stack([np.sort(random.choice(r, size, replace=False)) for r in rows])
 
 
 def _usual_losses(ensemble: Ensemble, x: np.ndarray, random: np.random.Generator) -> Tensor:
@@ -256,10 +281,10 @@ def _usual_losses(ensemble: Ensemble, x: np.ndarray, random: np.random.Generator
 
 
 def _usual_distance(ensemble: Ensemble, x: np.ndarray, random: np.random.Generator) -> float:
-    """Root mean square of the distances of training rows from the nearest context row."""
+    """Root mean square of the distances of training rows from the nearest neighbour."""
     layout = ensemble.model.layout
     heard = _left_out_hearings(ensemble, x, random)
-    distances = torch.cat([nearest_distances(rows, member.context, layout, own) for member, rows, own in heard])
+    distances = torch.cat([nearest_distances(rows, member.neighbours, layout, own) for member, rows, own in heard])
     return max(float(distances.clamp(max=1).square().mean().sqrt()), _SMALLEST_USUAL_DISTANCE)
 
 

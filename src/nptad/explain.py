@@ -293,7 +293,7 @@ def _compare_with_nearest(
     n_observed = (~np.isnan(x)).sum(axis=1).clip(min=1)
     for k, member, judged, own in ensemble.hearings(witnesses):
         weight, rows = witnesses.weights[judged, k], torch.from_numpy(x[judged]).to(ensemble.device)
-        entry, differing = nearest_differences(rows, member.context, member.model.layout, own)
+        entry, differing = nearest_differences(rows, member.neighbours, member.model.layout, own)
         cells = differing.double().cpu().numpy()
         distance = cells.sum(axis=1) / n_observed[judged] / member.nearest_scale
         differences[judged] += weight[:, None] * cells
@@ -302,7 +302,7 @@ def _compare_with_nearest(
         part[judged, 0] += weight * squared**2
         better = distance < nearest[judged]
         nearest[judged[better]] = distance[better]
-        places = ensemble.context_rows[k, entry.cpu().numpy()]
+        places = ensemble.neighbour_rows[k, entry.cpu().numpy()]
         row[judged[better]] = ensemble.context_source[places[better]]
     named = [NearestRow(int(r), float(d)) for r, d in zip(row, nearest, strict=True)]
     return named, differences, part.clip(max=1.0)

@@ -42,23 +42,31 @@ class Member:
 
     model: NPT
     """A single member, in evaluation mode."""
-    context: Tensor
-    """Its encoded context rows, (N, D)."""
     cache: ContextCache
-    """Their keys and values."""
+    """Keys and values of its context rows."""
+    neighbours: Tensor
+    """Encoded rows of which the nearest one counts, (n, D)."""
     n_train: int
     """Rows it was trained on."""
     mask_scale: Tensor
     """What the loss under each mask is divided by, (M,); ones for the paper's score."""
     nearest_scale: float
-    """What the distance from the nearest context row is divided by."""
+    """What the distance from the nearest neighbour is divided by."""
 
 
 @torch.no_grad()
-def prepare_member(model: NPT, context: Tensor, n_train: int, mask_scale: Tensor, nearest_scale: float = 1.0) -> Member:
-    """Run the context rows (N, D) once and keep what queries need of them."""
+def prepare_member(
+    model: NPT,
+    context: Tensor,
+    n_train: int,
+    mask_scale: Tensor,
+    neighbours: Tensor | None = None,
+    nearest_scale: float = 1.0,
+) -> Member:
+    """Run the context rows (N, D) once and keep what queries need of them; without others they are the neighbours."""
     model = model.eval()
-    return Member(model, context, model.context(context.unsqueeze(0)), n_train, mask_scale, nearest_scale)
+    cache = model.context(context.unsqueeze(0))
+    return Member(model, cache, context if neighbours is None else neighbours, n_train, mask_scale, nearest_scale)
 
 
 @torch.no_grad()
@@ -84,7 +92,8 @@ def score_rows(
         Over masks; see :class:`nptad.Settings`. Masks that hide only missing cells do not count; a row without any
         observed cell scores 0.
     own : Tensor of shape (n,), optional
-        For rows of the training set, their entry in the context, which is left out; -1 for none.
+        For rows of the training set, their entry in the context, which is left out; -1 for none. Neighbours other than
+        the context must not be given then.
     advance : callable, optional
         Told the number of rows finished since the last call.
     """
@@ -99,7 +108,7 @@ def score_rows(
         else:
             result = losses.sum(1) / counted_masks(rows, masks).sum(1).clamp(min=1)
         if aggregation == "nearest":
-            distances = nearest_distances(rows, member.context, member.model.layout, own_rows).double()
+            distances = nearest_distances(rows, member.neighbours, member.model.layout, own_rows).double()
             result = with_nearest(result, distances / member.nearest_scale)
         scores[block] = result.cpu().numpy()
         if advance is not None:
@@ -176,7 +185,7 @@ def mean_losses(losses: Tensor, counted: Tensor) -> Tensor:
 
 
 def with_nearest(losses: Tensor, distances: Tensor) -> Tensor:
-    """One score of the losses of rows, (n,), and their distances from the nearest context row; 1 is usual of both.
+    """One score of the losses of rows, (n,), and their distances from the nearest neighbour; 1 is usual of both.
 
     Losses are squared errors, so distances are squared too. Of the two, the larger one decides: the root of the sum of
     their squares. A sum would let the one that sees nothing blur what the other sees. (``torch.hypot`` is not the same
@@ -184,7 +193,7 @@ def with_nearest(losses: Tensor, distances: Tensor) -> Tensor:
 
     Examples
     --------
-    >>> with_nearest(torch.tensor([3.0, 3.0]), torch.tensor([2.0, 0.0])).tolist()  # the second is in the context
+    >>> with_nearest(torch.tensor([3.0, 3.0]), torch.tensor([2.0, 0.0])).tolist()  # the second is a copy
     [5.0, 3.0]
     """
     squared = distances * distances

@@ -55,7 +55,7 @@ class Settings:
     """Largest mask bank; a bigger one is sampled."""
     aggregation: Aggregation = "mean"
     """How the losses under all masks become one score. ``"mean"`` and ``"max"`` are the paper's. ``"nearest"`` also
-    looks at the distance from the nearest context row, so that a row whose cells fit one another but which is like no
+    looks at the distance from the nearest training row, so that a row whose cells fit one another but which is like no
     training row is odd too; it compares both with what is usual and needs ``scale_masks``."""
     scale_masks: bool = False
     """Divide the loss under each mask by its mean over training rows that the member has not seen, so that cells
@@ -133,7 +133,7 @@ def default_settings(n_rows: int, n_features: int, embedding_dim: int | None = N
     average (more would leave the model less than it has learnt to go by) as long as the bank has no more than 100 of
     them, losses divided by what is usual under their mask, so that a column which nothing predicts
     does not drown the others (the paper's authors standardise masks on four data sets, with test rows;
-    results/README.md compares the rules), and the nearest context row as part of the score, which finds more of the
+    results/README.md compares the rules), and the nearest training row as part of the score, which finds more of the
     anomalies that results/synthetic.md makes from training rows.
 
     Examples

@@ -98,7 +98,7 @@ def _score(ensemble: Ensemble, train: np.ndarray, test: np.ndarray, settings: Se
     scores = rule_of(settings.aggregation, settings.scale_masks)(losses, reference)
     if settings.aggregation == "nearest":
         member = ensemble.members[0]
-        distances = nearest_distances(torch.from_numpy(test), member.context, member.model.layout).double()
+        distances = nearest_distances(torch.from_numpy(test), member.neighbours, member.model.layout).double()
         scores = with_nearest(torch.from_numpy(scores), distances / member.nearest_scale).numpy()
     return Scored(scores, clock, {name: rule(losses, reference) for name, rule in RULES.items()})
 

@@ -107,7 +107,7 @@ def summarise(
           ``training_share``
         * ``heat_map``: ``columns``, strongest first, and ``shares`` of the score for each listed row
         * ``labels``: None or what :func:`nptad.report.metrics.judge` says
-        * ``training``: ``n_rows``, ``n_calibration``, ``n_context`` (kept for scoring), ``n_members``, ``n_steps``,
+        * ``training``: ``n_rows``, ``n_calibration``, ``n_context`` (attended to), ``n_members``, ``n_steps``,
           ``seconds``, ``curve`` ([step, mean, lowest, highest loss] of up to 150 stretches)
         * ``schema``: for each column ``name``, ``kind``, ``holds``, ``mean``, ``spread``, ``n_categories``,
           ``categories`` (the first five), ``open`` to new ones, ``missing_training`` and ``missing`` cells
@@ -210,7 +210,7 @@ def _training(detector: NPTAD) -> dict[str, Any]:
     return {
         "n_rows": detector.schema_.n_rows,
         "n_calibration": len(detector.calibration_.rows),
-        "n_context": len(detector.ensemble_.context),
+        "n_context": len(np.unique(detector.ensemble_.context_rows)),
         "n_members": detector.ensemble_.n_members,
         "n_steps": len(history),
         "seconds": rounded(history[-1]["seconds"]),
