@@ -124,17 +124,17 @@ def _require(condition: bool, settings: Settings, name: str, expected: str) -> N
 def default_settings(n_rows: int, n_features: int, embedding_dim: int | None = None) -> Settings:
     """The library's settings for a training table of this size; one rule for all tables, no labels involved.
 
-    As in most rows of the paper's table: learning rate 0.01, masking probability 0.15, embedding 16. Different from
-    it: embedding 8 for tables of fewer than 100 rows or more than 12 columns (several times faster, no less accurate),
-    no dropout on attention weights (no measurable difference, several times faster), at most 512 rows per step, 150
-    steps where that is the whole table and 500 elsewhere (more overfit small tables: on training rows left out, the
-    loss rises again, while on larger ones it still falls),
-    low-rank row attention where the full one would be too heavy, masks of as many cells as a training step hides on
-    average (more would leave the model less than it has learnt to go by) as long as the bank has no more than 100 of
-    them, losses divided by what is usual under their mask, so that a column which nothing predicts
-    does not drown the others (the paper's authors standardise masks on four data sets, with test rows;
-    results/README.md compares the rules), and the nearest training row as part of the score, which finds more of the
-    anomalies that results/synthetic.md makes from training rows.
+    As in most rows of the paper's table: learning rate 0.01, masking probability 0.15, embedding 16. Different from it:
+    embedding 8 for tables of fewer than 100 rows or more than 12 columns (several times faster, no less accurate), no
+    dropout on attention weights (no measurable difference, several times faster), 150 steps of the whole table up to
+    512 rows (more overfit: on training rows left out, the loss rises again), above that 2000 steps of 128 rows (fewer
+    and larger ones leave a higher loss there), half as many rows and steps for more than 64 columns, low-rank row
+    attention where the full one would be too heavy, masks of as many cells as a training step hides on average (more
+    would leave the model less than it has learnt to go by) as long as the bank has no more than 100 of them, losses
+    divided by what is usual under their mask, so that a column which nothing predicts does not drown the others (the
+    paper's authors standardise masks on four data sets, with test rows; results/README.md compares the rules), and the
+    nearest training row as part of the score, which finds more of the anomalies that results/synthetic.md makes from
+    training rows.
 
     Examples
     --------
@@ -143,15 +143,16 @@ def default_settings(n_rows: int, n_features: int, embedding_dim: int | None = N
     """
     if embedding_dim is None:
         embedding_dim = 8 if n_rows < 100 or n_features > 12 else 16
-    batch_size = 512 if n_features <= 64 else 256
+    narrow = n_features <= 64
+    whole = n_rows <= (512 if narrow else 256)
     usually_hidden = max(1, round(Settings.mask_rate * n_features))
     largest = max(r for r in range(1, usually_hidden + 1) if r == 1 or bank_size(n_features, range(1, r + 1)) <= 100)
     return Settings(
         embedding_dim=embedding_dim,
         row_attention="full" if n_features * embedding_dim <= WIDE_ROW else "low_rank",
         attention_dropout=0.0,
-        n_steps=150 if n_rows <= batch_size else 500,
-        batch_size=None if n_rows <= batch_size else batch_size,
+        n_steps=150 if whole else 2000 if narrow else 1000,
+        batch_size=None if whole else 128,
         mask_sizes=tuple(range(1, largest + 1)),
         aggregation="nearest",
         scale_masks=True,
