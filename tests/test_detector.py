@@ -747,7 +747,7 @@ def test_distances_look_at_more_rows_than_the_context(table):
 
 
 def test_a_huge_table_keeps_a_sample_of_the_rows_for_distances(table, monkeypatch):
-    monkeypatch.setattr("nptad.ensemble._NEIGHBOURS", 20)
+    monkeypatch.setattr("nptad.ensemble._NEIGHBOURS", 2)
     settings = dataclasses.replace(default_settings(*table.shape), context_size=10, embedding_dim=8, n_steps=5)
     once, again = (NPTAD(3, settings=settings, random_state=0).fit(table).ensemble_ for _ in range(2))
     assert once.neighbour_rows.shape == (3, 20)

@@ -34,9 +34,9 @@ _USUAL_ROWS = 1000
 _LARGEST_USUAL_LOSS = 25.0
 """Of a cell, in the mean that says what is usual: five standard deviations off."""
 
-_NEIGHBOURS = 2**16
-"""Training rows of each member, at most, among which the nearest is looked for. Many more than make a context: the more
-there are, the more a distance tells, and one costs far less than to attend to a row."""
+_NEIGHBOURS = 16
+"""Times as many training rows as make the context are looked at for the nearest one: the more there are, the more a
+distance tells, and a distance costs far less than attention."""
 
 _SMALLEST_USUAL_DISTANCE = 0.001
 """From the nearest row: below a thousandth of the columns' ranges a difference is noise. Larger than the ranges
@@ -240,9 +240,10 @@ def _assemble(model: NPT, masks: Tensor, x: np.ndarray, left_out: np.ndarray, fo
     settings = model.settings
     rows = np.stack([np.flatnonzero(~out) for out in left_out])
     random = np.random.default_rng([fold_seed, 1])
-    context = near = _sample(rows, settings.context_size or len(x), random)
-    if settings.aggregation == "nearest" and len(left_out) > 1:  # the only member's rows are left out of its context
-        near = _sample(rows, _NEIGHBOURS, random)
+    size = settings.context_size or len(x)
+    context = near = _sample(rows, size, random)
+    if settings.aggregation == "nearest" and len(left_out) > 1:  # of a single member, rows know their own entry only
+        near = _sample(rows, _NEIGHBOURS * size, random)
     source = np.union1d(context, near)
     ensemble = Ensemble(
         model=model,
