@@ -31,7 +31,7 @@ import nptad.ensemble
 import nptad.score
 from nptad import NPTAD, InputError, ModelFileError, Settings, TableWarning, TrainingError, default_settings
 from nptad.ensemble import fit_ensemble, left_out_rows
-from nptad.masks import bank_size
+from nptad.masks import mask_bank
 from nptad.settings import default_members
 from nptad.table import encode
 from nptad.train import train
@@ -578,14 +578,22 @@ def test_parameters_override_settings(table):
     assert detector.settings_ == Settings(n_steps=2, mask_sizes=(1, 2), learning_rate=0.5, embedding_dim=4)
 
 
+def test_max_masked_takes_all_masks_of_wide_tables_too():
+    wide = np.random.default_rng(0).normal(size=(20, 24))
+    assert len(tiny(max_masked=1).fit(wide).ensemble_.masks) == 24
+    default = NPTAD(2, n_steps=2, random_state=0).fit(wide).ensemble_.masks
+    assert (len(default), default.sum(1).tolist()) == (18, [4] * 18)
+
+
 # Settings
 
 
 @given(st.integers(2, 300_000), st.integers(1, 300))
 def test_default_settings_are_sane_for_any_table(n_rows, n_features):
     settings = default_settings(n_rows, n_features)
-    assert bank_size(n_features, settings.mask_sizes) <= 100 or settings.mask_sizes == (1,)
-    assert settings.mask_sizes == tuple(range(1, len(settings.mask_sizes) + 1))
+    bank = mask_bank(n_features, settings.mask_sizes, settings.max_masks, seed=0)
+    assert bank.sum(0).min() >= (1 if settings.mask_sizes == (1,) else 3)
+    assert len(bank) <= 25
     assert settings.embedding_dim % settings.n_heads == 0
     assert (settings.row_attention == "full") == (n_features * settings.embedding_dim <= 512)
     assert (settings.batch_size or n_rows) <= 1024

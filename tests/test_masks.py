@@ -44,7 +44,7 @@ def test_bank_has_the_papers_number_of_masks(name, n_features, sizes, m):
 
 @given(st.integers(2, 12), st.integers(1, 4), st.integers(0, 3))
 def test_a_sampled_bank_is_a_repeatable_subset_of_the_bank(n_features, r, seed):
-    sizes = tuple(range(1, min(r, n_features) + 1))
+    sizes = tuple(range(1, min(r + 1, n_features) + 1))
     full = set(map(tuple, mask_bank(n_features, sizes, 10_000, 0).tolist()))
     limit = max(1, len(full) // 2)
     with pytest.warns(MaskBankWarning, match="random sample"):
@@ -63,6 +63,20 @@ def test_a_sample_is_uniform_over_the_bank():
         sample = mask_bank(30, (1, 2, 3), 2000, seed=0)
     triples = (sample.sum(1) == 3).float().mean().item()
     assert triples == pytest.approx(comb(30, 3) / 4525, abs=0.02)
+
+
+@given(st.integers(2, 60), st.integers(1, 8), st.integers(1, 60), st.integers(0, 3))
+def test_a_sample_of_one_size_hides_every_cell_equally_often(n_features, size, count, seed):
+    size, count = min(size, n_features), min(count, comb(n_features, min(size, n_features)))
+    bank = mask_bank(n_features, (size,), count, seed)
+    assert torch.equal(bank, mask_bank(n_features, (size,), count, seed))
+    assert len(set(map(tuple, bank.tolist()))) == len(bank) == count
+    assert (bank.sum(1) == size).all()
+    hidden = bank.sum(0)
+    if count <= bank_size(n_features, (size,)) // 50:  # else masks come up twice, and are dropped
+        assert hidden.max() - hidden.min() <= 2
+    if size == 1:
+        assert hidden.max() == 1
 
 
 def test_sizes_beyond_the_table_are_dropped_and_none_left_is_an_error():

@@ -61,7 +61,8 @@ class NPTAD(OutlierMixin, BaseEstimator):
     mask_rate : float, optional
         Probability that a cell is hidden in a training step.
     max_masked : int, optional
-        Largest number of cells hidden at once when scoring (r in the paper).
+        Largest number of cells hidden at once when scoring (r in the paper); all masks up to that size are taken. By
+        default a few masks of as many cells as :func:`default_settings` says.
     contamination : "auto" or float, default "auto"
         Where :meth:`predict` draws the line. "auto": the training rows are normal; flag what exceeds the 99th
         percentile of their own honest scores (of fewer than 99 rows, nearly the highest score; :meth:`detect` says
@@ -353,6 +354,8 @@ class NPTAD(OutlierMixin, BaseEstimator):
             if not _is_whole(self.max_masked) or self.max_masked < 1:
                 raise InputError(f"max_masked must be a whole number of at least 1, got {self.max_masked!r}.")
             changes["mask_sizes"] = tuple(range(1, int(self.max_masked) + 1))
+            if self.settings is None:  # all such masks, not as few as the default rule takes
+                changes["max_masks"] = Settings.max_masks
         return dataclasses.replace(settings, **changes)
 
     def _resolve_members(self, n_rows: int) -> int:

@@ -38,18 +38,23 @@ def usable_sizes(n_features: int, sizes: Iterable[int]) -> tuple[int, ...]:
 def mask_bank(n_features: int, sizes: Iterable[int], max_masks: int, seed: int) -> Tensor:
     """All subsets of the given sizes as a boolean tensor (masks, features), True = hidden.
 
-    When the bank is larger than ``max_masks``, a uniform sample of it without repetition, drawn from ``seed``; a
+    When the bank is larger than ``max_masks``, a sample of it without repetition, drawn from ``seed``. If the bank has
+    one size, the sample hides every cell equally often, or once more; otherwise it is uniform, and a
     :class:`~nptad.errors.MaskBankWarning` says so.
 
     Examples
     --------
     >>> mask_bank(3, (1, 2), max_masks=100, seed=0).int().tolist()
     [[1, 0, 0], [0, 1, 0], [0, 0, 1], [1, 1, 0], [1, 0, 1], [0, 1, 1]]
+    >>> mask_bank(20, (4,), max_masks=15, seed=0).sum(0).tolist()
+    [3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3]
     """
     sizes = usable_sizes(n_features, sizes)
     total = bank_size(n_features, sizes)
     if total <= max_masks:
         subsets = [s for size in sizes for s in itertools.combinations(range(n_features), size)]
+    elif len(sizes) == 1:
+        subsets = _deal_subsets(n_features, sizes[0], max_masks, np.random.default_rng(seed))
     else:
         warnings.warn(
             f"The mask bank has {total:,} masks; a random sample of max_masks={max_masks:,} of them is used.",
@@ -61,6 +66,20 @@ def mask_bank(n_features: int, sizes: Iterable[int], max_masks: int, seed: int) 
     for row, subset in zip(bank, subsets, strict=True):
         row[list(subset)] = True
     return bank
+
+
+def _deal_subsets(n_features: int, size: int, count: int, random: np.random.Generator) -> list[tuple[int, ...]]:
+    """Subsets of one size: the features are shuffled and dealt out, again and again."""
+    chosen: set[tuple[int, ...]] = set()
+    deck: list[int] = []
+    while len(chosen) < count:
+        hand, deck = deck[:size], deck[size:]
+        if len(hand) < size:
+            fresh = random.permutation(n_features).tolist()
+            more = [feature for feature in fresh if feature not in hand][: size - len(hand)]
+            hand, deck = hand + more, [feature for feature in fresh if feature not in more]
+        chosen.add(tuple(sorted(hand)))
+    return sorted(chosen)
 
 
 def _sample_subsets(

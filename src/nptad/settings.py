@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
+from math import ceil
 from typing import Any, Literal
 
 import numpy as np
 
 from nptad.errors import InputError
-from nptad.masks import bank_size
 
 RowAttention = Literal["full", "low_rank", "none"]
 Aggregation = Literal["mean", "max", "nearest"]
@@ -52,7 +52,8 @@ class Settings:
     mask_sizes: tuple[int, ...] = (1,)
     """How many cells a mask of the bank hides: (1, ..., r)."""
     max_masks: int = 10_000
-    """Largest mask bank; a bigger one is sampled."""
+    """Largest mask bank; of a bigger one a sample is taken, which hides every cell equally often if masks have one
+    size."""
     aggregation: Aggregation = "mean"
     """How the losses under all masks become one score. ``"mean"`` and ``"max"`` are the paper's. ``"nearest"`` also
     looks at the distance from the nearest training row, so that a row whose cells fit one another but which is like no
@@ -131,30 +132,31 @@ def default_settings(n_rows: int, n_features: int, embedding_dim: int | None = N
     512 rows (more overfit: on training rows left out, the loss rises again), above that 2000 steps of 128 rows (fewer
     and larger ones leave a higher loss there), half as many rows and steps for more than 64 columns, low-rank row
     attention where the full one would be too heavy, masks of as many cells as a training step hides on average (more
-    would leave the model less than it has learnt to go by) as long as the bank has no more than 100 of them, losses
-    divided by what is usual under their mask, so that a column which nothing predicts does not drown the others (the
-    paper's authors standardise masks on four data sets, with test rows; results/README.md compares the rules), and the
-    nearest training row as part of the score, which finds more of the anomalies that results/synthetic.md makes from
-    training rows.
+    would leave the model less than it has learnt to go by), not all of them, but so many that every cell is hidden
+    three times (or once, in masks of one cell), losses divided by what is usual under their mask, so that a column
+    which nothing predicts does not drown the others (the paper's authors standardise masks on four data sets, with test
+    rows; results/README.md compares the rules), and the nearest training row as part of the score, which finds more of
+    the anomalies that results/synthetic.md makes from training rows.
 
     Examples
     --------
-    >>> default_settings(60, 13).mask_sizes, default_settings(5000, 100).row_attention
-    ((1, 2), 'low_rank')
+    >>> wide = default_settings(5000, 100)
+    >>> wide.row_attention, wide.mask_sizes, wide.max_masks
+    ('low_rank', (15,), 20)
     """
     if embedding_dim is None:
         embedding_dim = 8 if n_rows < 100 or n_features > 12 else 16
     narrow = n_features <= 64
     whole = n_rows <= (512 if narrow else 256)
-    usually_hidden = max(1, round(Settings.mask_rate * n_features))
-    largest = max(r for r in range(1, usually_hidden + 1) if r == 1 or bank_size(n_features, range(1, r + 1)) <= 100)
+    hidden = max(1, round(Settings.mask_rate * n_features))
     return Settings(
         embedding_dim=embedding_dim,
         row_attention="full" if n_features * embedding_dim <= WIDE_ROW else "low_rank",
         attention_dropout=0.0,
         n_steps=150 if whole else 2000 if narrow else 1000,
         batch_size=None if whole else 128,
-        mask_sizes=tuple(range(1, largest + 1)),
+        mask_sizes=(hidden,),
+        max_masks=Settings.max_masks if hidden == 1 else ceil(3 * n_features / hidden),
         aggregation="nearest",
         scale_masks=True,
         context_size=None if n_rows <= 4096 else 4096,
