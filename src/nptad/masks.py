@@ -39,7 +39,7 @@ def mask_bank(n_features: int, sizes: Iterable[int], max_masks: int, seed: int) 
     """All subsets of the given sizes as a boolean tensor (masks, features), True = hidden.
 
     When the bank is larger than ``max_masks``, a sample of it without repetition, drawn from ``seed``. If the bank has
-    one size, the sample hides every cell equally often, or once more; otherwise it is uniform, and a
+    one size, the sample hides all cells about equally often; otherwise it is uniform, and a
     :class:`~nptad.errors.MaskBankWarning` says so.
 
     Examples
@@ -69,7 +69,7 @@ def mask_bank(n_features: int, sizes: Iterable[int], max_masks: int, seed: int) 
 
 
 def _deal_subsets(n_features: int, size: int, count: int, random: np.random.Generator) -> list[tuple[int, ...]]:
-    """Subsets of one size: the features are shuffled and dealt out, again and again."""
+    """Subsets of one size: the features are shuffled and dealt out, again and again; what comes up twice is dropped."""
     chosen: set[tuple[int, ...]] = set()
     deck: list[int] = []
     while len(chosen) < count:
