@@ -52,8 +52,8 @@ class Settings:
     mask_sizes: tuple[int, ...] = (1,)
     """How many cells a mask of the bank hides: (1, ..., r)."""
     max_masks: int = 10_000
-    """Largest mask bank; of a bigger one a sample is taken, which hides every cell equally often if masks have one
-    size."""
+    """Largest mask bank; of a bigger one a sample is taken, which hides all cells about equally often if masks have
+    one size."""
     aggregation: Aggregation = "mean"
     """How the losses under all masks become one score. ``"mean"`` and ``"max"`` are the paper's. ``"nearest"`` also
     looks at the distance from the nearest training row, so that a row whose cells fit one another but which is like no
@@ -132,11 +132,11 @@ def default_settings(n_rows: int, n_features: int, embedding_dim: int | None = N
     512 rows (more overfit: on training rows left out, the loss rises again), above that 2000 steps of 128 rows (fewer
     and larger ones leave a higher loss there), half as many rows and steps for more than 64 columns, low-rank row
     attention where the full one would be too heavy, masks of as many cells as a training step hides on average (more
-    would leave the model less than it has learnt to go by), not all of them, but so many that every cell is hidden
-    three times (or once, in masks of one cell), losses divided by what is usual under their mask, so that a column
-    which nothing predicts does not drown the others (the paper's authors standardise masks on four data sets, with test
-    rows; results/README.md compares the rules), and the nearest training row as part of the score, which finds more of
-    the anomalies that results/synthetic.md makes from training rows.
+    would leave the model less than it has learnt to go by), not all of them, but so many that a cell is hidden three
+    times (or once, in masks of one cell), losses divided by what is usual under their mask, so that a column which
+    nothing predicts does not drown the others (the paper's authors standardise masks on four data sets, with test rows;
+    results/README.md compares the rules), and the nearest training row as part of the score, which finds more of the
+    anomalies that results/synthetic.md makes from training rows.
 
     Examples
     --------
