@@ -472,6 +472,14 @@ def test_a_reason_whose_category_was_expected_says_how_likely_it_was():
     )
 
 
+def test_a_reason_that_is_a_difference_from_the_nearest_row_says_what_that_one_has():
+    reasons = (CellReason("kind", "p", "p", 0.9, 0.93, "q"), CellReason("size", 7.0, 2.0, 0.8, None, 3.25))
+    assert (
+        reasons_text(RowExplanation(0, 2.0, reasons, (), 0.0, None))
+        == "kind is p, q in the nearest row; size is 7, 3.25 in the nearest row"
+    )
+
+
 def test_a_report_can_go_to_a_pipe_on_standard_output(folder):
     code, out, err = command("detect", folder / "orders.csv", "--ignore", "id,known", "--report", "/dev/stdout", *QUICK)
     assert (code, err) == (0, "")

@@ -194,6 +194,16 @@ def test_the_nearest_training_row_is_named_with_its_distance(table):
         assert all(why.nearest.row != why.row for why in own)
 
 
+def test_a_cell_is_compared_with_another_value_of_the_nearest_row(fitted, table):
+    """Members differ in their nearest rows, so that the one named can have the same value where theirs have not."""
+    cells = [(why.nearest.row, reason) for why in fitted.explain(dependent_table(40, 2)) for reason in why.reasons]
+    compared = [(row, reason) for row, reason in cells if reason.nearest is not None]
+    assert 0 < len(compared) < len(cells)
+    for row, reason in compared:
+        value = table[reason.column][row]
+        assert reason.nearest == (pytest.approx(value, rel=1e-4) if isinstance(value, float) else value) != reason.seen
+
+
 def test_without_distances_in_the_score_no_nearest_row_is_named(table, new_rows):
     detector = tiny(settings=Settings(aggregation="mean")).fit(table)
     assert [row.nearest for row in detector.explain(new_rows)] == [None] * len(new_rows)
@@ -213,13 +223,17 @@ def test_what_the_distance_makes_of_the_score_goes_to_the_cells_that_differ():
     score, loss = (-detector.score_samples(row)[0] for detector in (with_distance, without))
     x, encoded = (encode(with_distance.schema_, rows) for rows in (row, numbers))
     differences = np.abs(x - encoded) / np.ptp(encoded, axis=0)
-    differences = differences[differences.sum(axis=1).argmin()]
+    nearest = differences.sum(axis=1).argmin()
+    differences = differences[nearest]
     part = 1 - (loss / score) ** 2
     assert part > 0.2
     of_losses = {reason.column: reason.contribution / loss for reason in without.explain(row)[0].reasons}
     for reason in with_distance.explain(row)[0].reasons:
-        share = (1 - part) * of_losses[reason.column] + part * differences[reason.column] / differences.sum()
-        assert reason.contribution == pytest.approx(score * share, rel=1e-3)
+        by_loss = (1 - part) * of_losses[reason.column]
+        by_distance = part * differences[reason.column] / differences.sum()
+        assert reason.contribution == pytest.approx(score * (by_loss + by_distance), rel=1e-3)
+        in_nearest = pytest.approx(numbers[nearest, reason.column], rel=1e-5)
+        assert reason.nearest == (in_nearest if by_distance > by_loss else None)
 
 
 # Seen and expected values
@@ -456,6 +470,7 @@ def test_the_frame_is_of_the_kind_that_was_explained(fitted, convert, kind):
         "seen": str(first.seen),
         "expected": str(first.expected),
         "probability": first.probability,
+        "nearest": None if first.nearest is None else str(first.nearest),
     }
 
 
@@ -538,7 +553,8 @@ def test_the_plot_shows_contributions_with_seen_and_expected_values(fitted, new_
     assert [bar.get_width() for bar in axes.patches] == [reason.contribution for reason in reasons]
     for reason, text in zip(reasons, axes.texts, strict=True):
         shown = f"{reason.expected:.6g}" if isinstance(reason.expected, float) else str(reason.expected)
-        assert text.get_text().endswith(f"expected {shown}")
+        assert f"expected {shown}" in text.get_text()
+        assert ("in the nearest row" in text.get_text()) == (reason.nearest is not None)
     assert axes.get_title().startswith("Row 3: score")
     axes.figure.canvas.draw()
 

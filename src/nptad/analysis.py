@@ -173,6 +173,8 @@ def reasons_text(why: RowExplanation) -> str:
 
 
 def _expectation(reason: CellReason) -> str:
+    if reason.nearest is not None:
+        return f", {_short(reason.nearest)} in the nearest row"
     if reason.expected is None:
         return ""
     if reason.probability is not None and reason.expected == reason.seen:  # the likeliest category, but not likely

@@ -57,6 +57,8 @@ class CellReason:
     proportion to the differences from that row."""
     probability: float | None = None
     """Probability that the model gave to the seen category; None for numbers."""
+    nearest: Category | None = None
+    """The other value that the nearest training row has, if the distance makes most of the contribution; else None."""
 
 
 @dataclass(frozen=True)
@@ -120,17 +122,18 @@ class Explanation(Sequence[RowExplanation]):
     def frame(self) -> Any:
         """One line for each cell, as a frame of the kind that was explained.
 
-        Columns: row, column, contribution, seen, expected, probability. Seen and expected values are text, since the
-        columns of a table differ in type; :attr:`RowExplanation.reasons` has the values themselves.
+        Columns: row, column, contribution, seen, expected, probability, nearest. Values of the table are text, since
+        its columns differ in type; :attr:`RowExplanation.reasons` has the values themselves.
         """
         cells = [(row.row, reason) for row in self.rows for reason in row.reasons]
         columns: dict[str, tuple[type, list[Any]]] = {
             "row": (int, [row for row, _ in cells]),
             "column": (str, [_encodable(reason.column) for _, reason in cells]),
             "contribution": (float, [reason.contribution for _, reason in cells]),
-            "seen": (str, [None if r.seen is None else _encodable(r.seen) for _, r in cells]),
-            "expected": (str, [None if r.expected is None else _encodable(r.expected) for _, r in cells]),
+            "seen": (str, [_encodable_cell(reason.seen) for _, reason in cells]),
+            "expected": (str, [_encodable_cell(reason.expected) for _, reason in cells]),
             "probability": (float, [reason.probability for _, reason in cells]),
+            "nearest": (str, [_encodable_cell(reason.nearest) for _, reason in cells]),
         }
         return build_frame(self.backend, columns)
 
@@ -207,10 +210,10 @@ def _explain_block(
             leaned = context_weights(member, rows, masks, own).cpu().numpy()
             attention[np.ix_(judged, ensemble.context_rows[k])] += weight * leaned
     suspicion, losses = _suspicion(ensemble, x, witnesses)
-    shares, nearest = _shares(suspicion), None
+    shares, near = _shares(suspicion), None
     if ensemble.model.settings.aggregation == "nearest":
-        nearest, differences, part = _compare_with_nearest(ensemble, x, witnesses, by_member)
-        shares = (1 - part) * shares + part * _shares(differences)
+        near = _compare_with_nearest(ensemble, x, witnesses, by_member)
+        shares = (1 - near.part) * shares + near.shares
     contributions = scores[:, None] * shares
 
     explained = []
@@ -225,7 +228,11 @@ def _explain_block(
                 expected_code, probability = float(classes.argmax()), _seen_probability(x[i, j], classes)
             seen = readable(column, _plain(cells[column.name][i]))
             expected_value = readable(column, decode_cell(column, expected_code))
-            reasons.append(CellReason(column.name, seen, expected_value, float(contributions[i, j]), probability))
+            in_nearest = None
+            if near and near.shares[i, j] > shares[i, j] / 2 and x[i, j] != ensemble.context[near.place[i], j]:
+                in_nearest = readable(column, decode_cell(column, float(ensemble.context[near.place[i], j])))
+            contribution = float(contributions[i, j])
+            reasons.append(CellReason(column.name, seen, expected_value, contribution, probability, in_nearest))
         explained.append(
             RowExplanation(
                 first_row + i,
@@ -233,7 +240,7 @@ def _explain_block(
                 tuple(reasons),
                 _largest(attention[i], ensemble.context_source),
                 float(attention[i].sum()),
-                nearest[i] if nearest else None,
+                NearestRow(int(ensemble.context_source[near.place[i]]), float(near.distance[i])) if near else None,
             )
         )
     return explained
@@ -281,14 +288,25 @@ def _shares(amounts: np.ndarray) -> np.ndarray:
     return np.divide(amounts, total, out=np.zeros_like(amounts), where=total > 0)
 
 
+@dataclass(frozen=True)
+class _Comparison:
+    """Rows against the training rows nearest to them."""
+
+    place: np.ndarray
+    """The nearest row's place in the ensemble's context, (n,)."""
+    distance: np.ndarray
+    """How far it is, (n,); 1 is usual."""
+    part: np.ndarray
+    """What the distance makes of the score, between 0 and 1, (n, 1)."""
+    shares: np.ndarray
+    """That part, shared out among the cells that differ, (n, D)."""
+
+
 def _compare_with_nearest(
     ensemble: Ensemble, x: np.ndarray, witnesses: Witnesses, by_member: np.ndarray
-) -> tuple[list[NearestRow], np.ndarray, np.ndarray]:
-    """The nearest training row of each row, how its cells differ, (n, D), and the part of its score, (n, 1), in that.
-
-    The members' nearest rows may not be the same: the row named is the nearest of all, the rest are their means.
-    """
-    row, nearest = np.full(len(x), -1), np.full(len(x), np.inf)
+) -> _Comparison:
+    """The members' nearest rows may not be the same: the one named is the nearest of all, the rest are their means."""
+    place, nearest = np.full(len(x), -1), np.full(len(x), np.inf)
     differences, part = np.zeros(x.shape), np.zeros((len(x), 1))
     n_observed = (~np.isnan(x)).sum(axis=1).clip(min=1)
     for k, member, judged, own in ensemble.hearings(witnesses):
@@ -302,10 +320,9 @@ def _compare_with_nearest(
         part[judged, 0] += weight * squared**2
         better = distance < nearest[judged]
         nearest[judged[better]] = distance[better]
-        places = ensemble.neighbour_rows[k, entry.cpu().numpy()]
-        row[judged[better]] = ensemble.context_source[places[better]]
-    named = [NearestRow(int(r), float(d)) for r, d in zip(row, nearest, strict=True)]
-    return named, differences, part.clip(max=1.0)
+        place[judged[better]] = ensemble.neighbour_rows[k, entry.cpu().numpy()[better]]
+    part = part.clip(max=1.0)
+    return _Comparison(place, nearest, part, part * _shares(differences))
 
 
 def _largest(weights: np.ndarray, source: np.ndarray) -> tuple[TrainingRow, ...]:
@@ -321,6 +338,10 @@ def _seen_probability(code: float, probabilities: np.ndarray) -> float | None:
     if code != code:
         return None
     return float(probabilities[int(code)]) if code >= 0 else 0.0
+
+
+def _encodable_cell(value: Category | None) -> str | None:
+    return None if value is None else _encodable(value)
 
 
 def _encodable(value: Category | int) -> str:
@@ -345,7 +366,8 @@ def _shown_cells(row: RowExplanation) -> list[tuple[str, float, str]]:
             reason.contribution,
             _short(reason.seen)
             + ("" if reason.probability is None else f" (probability {reason.probability:.1%})")
-            + f", expected {_short(reason.expected)}",
+            + f", expected {_short(reason.expected)}"
+            + ("" if reason.nearest is None else f", {_short(reason.nearest)} in the nearest row"),
         )
         for reason in row.reasons[:_SHOWN_CELLS]
     ]

@@ -115,6 +115,7 @@ def print_explanation(explanation: Explanation) -> None:
         table.add_column("column")
         table.add_column("seen", overflow="ellipsis", max_width=30)
         table.add_column("expected", overflow="ellipsis", max_width=30)
+        table.add_column("nearest row", overflow="ellipsis", max_width=30)
         table.add_column("probability", justify="right")
         table.add_column("contribution", justify="right")
         for reason in why.reasons:
@@ -123,6 +124,7 @@ def print_explanation(explanation: Explanation) -> None:
                 Text(visible(str(reason.column))),
                 Text(_cell(reason.seen)),
                 Text("" if reason.expected is None else _cell(reason.expected)),
+                Text("" if reason.nearest is None else _cell(reason.nearest)),
                 probability,
                 f"{reason.contribution:.3f}",
             )

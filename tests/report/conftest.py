@@ -114,6 +114,7 @@ def large_summary(summary: dict) -> dict:
                 "contribution": part[j],
                 "share": part[j],
                 "probability": 0.01,
+                "nearest": cell() if j % 2 else None,
             }
             for j in range(10)
         ]

@@ -255,20 +255,22 @@ def test_the_job_finds_the_odd_row_and_says_why(done):
     assert row["reasons"][0]["column"] in ("x", "y")
 
 
-def test_the_page_says_how_likely_a_category_was_that_was_expected():
-    reason = {"column": "kind", "seen": "p", "expected": "p", "probability": 0.07}
+def test_the_page_says_how_likely_a_category_was_that_was_expected_and_what_the_nearest_row_has():
+    reason = {"column": "kind", "seen": "p", "expected": "p", "probability": 0.07, "nearest": None}
+    near = {"column": "size", "seen": 7.0, "expected": 2.0, "probability": None, "nearest": 3.25}
     row = {"row": 3, "names": [], "score": "2", "p_value": "0.01", "label": None}
     digest = {"statement": "", "meaning": "", "notes": [], "n_flagged": 1, "names": [], "labelled": False}
     job = jobs.Job("j", "t.csv", 60, [{}], Choices(("category",)))
     page = render(
         "result",
         job=job,
-        digest={**digest, "rows": [{**row, "reasons": [{**reason, "likely": _likely(reason)}]}]},
+        digest={**digest, "rows": [{**row, "reasons": [{**why, "likely": _likely(why)} for why in (reason, near)]}]},
         form_token="",
         config=None,
     ).body.decode()
     assert "7\N{NO-BREAK SPACE}% likely" in page
-    assert "expected <bdi>p" not in page
+    assert "nearest row <bdi>3.25" in page
+    assert "expected <bdi>" not in page
 
 
 def test_scores_model_and_report_are_there_and_nothing_else(done):

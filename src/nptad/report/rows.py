@@ -143,6 +143,7 @@ def _reasons(why: RowExplanation) -> dict[str, Any]:
                 "contribution": rounded(reason.contribution),
                 "share": round(reason.contribution / total, 4),
                 "probability": None if reason.probability is None else rounded(reason.probability),
+                "nearest": shorten_value(reason.nearest),
             }
             for reason in why.reasons[:SHOWN_REASONS]
         ],

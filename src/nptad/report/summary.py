@@ -101,10 +101,10 @@ def summarise(
         * ``key_columns``: names of the columns that tell rows apart
         * ``anomalies``: for each listed row ``row`` (counted from 0), ``key`` (a text for each key column), ``score``,
           ``p_value``, ``flagged``, ``label``, ``in_training``, ``reasons`` (``column``, ``seen``, ``expected``,
-          ``contribution``, ``share`` of the score, ``probability`` of a seen category), ``others`` (``n`` other cells
-          and their ``share``), ``nearest`` (training ``row``, ``distance``, ``cells`` in the columns of the first
-          three reasons; None if distances do not count), ``leaned_on`` (``row``, ``weight``, ``cells``),
-          ``training_share``
+          ``contribution``, ``share`` of the score, ``probability`` of a seen category, ``nearest``: what the nearest
+          row has, where that difference counts most), ``others`` (``n`` other cells and their ``share``), ``nearest``
+          (training ``row``, ``distance``, ``cells`` in the columns of the first three reasons; None if distances do
+          not count), ``leaned_on`` (``row``, ``weight``, ``cells``), ``training_share``
         * ``heat_map``: ``columns``, strongest first, and ``shares`` of the score for each listed row
         * ``labels``: None or what :func:`nptad.report.metrics.judge` says
         * ``training``: ``n_rows``, ``n_calibration``, ``n_context`` (attended to), ``n_members``, ``n_steps``,
