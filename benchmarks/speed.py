@@ -102,7 +102,7 @@ def our_times(train: torch.Tensor, test: torch.Tensor, settings: Settings, membe
     masks = mask_bank(layout.n_features, settings.mask_sizes, settings.max_masks, seed=0)
     member = prepare_member(model.member(0), train, len(train), torch.ones(len(masks)))
     rows = test[: max(1, 20_000 // len(masks))]
-    return per_step, seconds(lambda: score_rows(member, rows, masks)) / len(rows) / len(masks)
+    return per_step, seconds(lambda: score_rows(member, rows, masks, settings.aggregation)) / len(rows) / len(masks)
 
 
 def operations(settings: Settings, n_features: int, n_context: int, wanted: int) -> float:
@@ -158,7 +158,10 @@ def growth_table(threads: int) -> Iterator[str]:
         for size in sizes:
             now = {**base, grows: size}
             settings = dataclasses.replace(
-                default_settings(now["rows"], now["columns"]), mask_sizes=tuple(range(1, now["r"] + 1)), batch_size=None
+                default_settings(now["rows"], now["columns"]),
+                mask_sizes=tuple(range(1, now["r"] + 1)),
+                max_masks=Settings.max_masks,
+                batch_size=None,
             )
             train, context = (torch.randn(now[n], now["columns"], generator=random) for n in ("rows", "context"))
             step, _ = our_times(train, train[:10], settings, 1)
@@ -166,7 +169,7 @@ def growth_table(threads: int) -> Iterator[str]:
             model = NPT(CellLayout(now["columns"], ()), settings, MemberRandom([0]))
             member = prepare_member(model, context, len(train), torch.ones(len(masks)))
             rows = train[: max(1, 5000 // len(masks))]
-            per_row = seconds(lambda m=member, r=rows, k=masks: score_rows(m, r, k)) / len(rows)
+            per_row = seconds(lambda m=member, r=rows, k=masks: score_rows(m, r, k, "nearest")) / len(rows)
             yield (
                 f"| {grows} | {size} | {settings.row_attention} | {1e3 * step:.1f} | {len(masks)} "
                 f"| {1e6 * per_row / len(masks):.1f} | {1e3 * per_row:.2f} |"

@@ -121,7 +121,7 @@ def scores_of(kinds: dict[str, np.ndarray], train: np.ndarray, usual: np.ndarray
         """Losses under the masks and of single cells, distances."""
         encoded = torch.from_numpy(encode(detector.schema_, rows))
         losses = mask_losses(member, encoded, ensemble.masks), mask_losses(alone, encoded, singles)
-        distances = nearest_distances(encoded, member.neighbours, layout).double()
+        distances = nearest_distances(encoded, member.neighbours).double()
         return losses[0].double().numpy(), losses[1].double().numpy(), distances
 
     reference, single_reference, usual_distances = measure(usual)

@@ -183,10 +183,10 @@ class ReferenceNPT:
         return sum(differences) / len(differences)
 
     def difference(self, j, value, column, i):
-        """Share of the column's range, 0 or 1 for categories; against a missing cell the mean over the others."""
+        """Share of the range, if above 1; 0 or 1 for categories; for a missing cell the mean over the others."""
         known = [other for other in column if not np.isnan(other)]
         if np.isnan(column[i]):
             return sum(self.difference(j, value, known, k) for k in range(len(known))) / max(1, len(known))
         if j >= self.layout.n_numeric:
             return float(value != column[i])
-        return abs(value - column[i]) / ((max(known) - min(known)) or 1.0)
+        return abs(value - column[i]) / max(max(known) - min(known), 1.0)

@@ -169,6 +169,7 @@ def test_a_row_without_values_has_nothing_to_explain(fitted, new_rows):
     row = fitted.explain(empty)[0]
     assert row.score == 0
     assert row.leaned_on == ()
+    assert row.nearest is None
     assert sum(reason.contribution for reason in row.reasons) == 0
 
 
@@ -181,7 +182,7 @@ def test_explaining_in_blocks_changes_nothing(fitted, new_rows, monkeypatch):
 # The nearest training row
 
 
-def test_the_nearest_training_row_is_named_with_its_distance(table):
+def test_the_nearest_training_row_is_named_with_its_distance():
     """A copy of a training row that the row's members have not left out is as near as can be; a far row is far."""
     numbers = related_numbers(80, 0)
     rows = np.vstack([numbers[:3] + 1e-3, 4 * np.abs(numbers).max(axis=0) * [1, 1, -1, 1]])

@@ -65,6 +65,7 @@ def test_a_sample_is_uniform_over_the_bank():
     assert triples == pytest.approx(comb(30, 3) / 4525, abs=0.02)
 
 
+@pytest.mark.filterwarnings("ignore:.*leave some of the")
 @given(st.integers(2, 60), st.integers(1, 8), st.integers(1, 60), st.integers(0, 3))
 def test_a_sample_of_one_size_hides_every_cell_equally_often(n_features, size, count, seed):
     size, count = min(size, n_features), min(count, comb(n_features, min(size, n_features)))
@@ -122,3 +123,8 @@ def test_first_seeds_do_not_depend_on_how_many_are_drawn():
     assert spawn_seeds(7, 5)[:2] == spawn_seeds(7, 2)
     assert spawn_seeds(7, 2) != spawn_seeds(8, 2)
     assert len(set(spawn_seeds(None, 50))) == 50
+
+
+def test_too_few_masks_of_one_size_to_hide_every_cell_are_told():
+    with pytest.warns(MaskBankWarning, match="leave some of the 40 columns out of the score; take at least 20"):
+        mask_bank(40, (2,), max_masks=10, seed=0)

@@ -1,4 +1,4 @@
-"""The nearest context row, against a plain loop and by hand."""
+"""The nearest neighbour, against a plain loop and by hand."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import nptad.nearest
 from nptad.loss import CellLayout
-from nptad.nearest import nearest_differences, nearest_distances
+from nptad.nearest import nearest_differences, nearest_distances, prepare_neighbours
 from reference import ReferenceNPT
 from tables import LAYOUTS, MIXED, random_model, random_rows
 
@@ -28,9 +28,10 @@ def test_agrees_with_a_plain_loop(layout, n_rows, n_context, missing, seed):
         else 0.0
         for i, row in enumerate(rows.numpy())
     ]
-    np.testing.assert_allclose(nearest_distances(rows, context, layout, own), slow, rtol=1e-5, atol=1e-6)
+    neighbours = prepare_neighbours(context, layout)
+    np.testing.assert_allclose(nearest_distances(rows, neighbours, own), slow, rtol=1e-5, atol=1e-6)
     for row, mine, entry, differences in zip(
-        rows.numpy(), own, *nearest_differences(rows, context, layout, own), strict=True
+        rows.numpy(), own, *nearest_differences(rows, neighbours, own), strict=True
     ):
         assert entry != mine
         cells = [
@@ -43,12 +44,23 @@ def test_agrees_with_a_plain_loop(layout, n_rows, n_context, missing, seed):
             np.testing.assert_allclose(sum(cells) / (~np.isnan(row)).sum(), nearest, rtol=1e-5, atol=1e-6)
 
 
-def test_the_same_bits_in_any_block(monkeypatch):
-    rows, context = random_rows(MIXED, 50, seed=0), random_rows(MIXED, 30, seed=1)
-    together = nearest_distances(rows, context, MIXED)
-    monkeypatch.setattr(nptad.nearest, "_PAIRS_AT_ONCE", 100)
-    assert torch.equal(nearest_distances(rows, context, MIXED), together)
-    assert torch.equal(nearest_distances(rows[17:18], context, MIXED), together[17:18])
+@pytest.mark.parametrize("missing", [0.0, 0.2])
+def test_the_same_bits_in_any_block(monkeypatch, missing):
+    """Also with so many neighbours that torch would share out a single mean among threads."""
+    neighbours = prepare_neighbours(random_rows(MIXED, 70_000, seed=1, missing=missing), MIXED)
+    rows = random_rows(MIXED, 9, seed=0)
+    together = nearest_distances(rows, neighbours)
+    monkeypatch.setattr(nptad.nearest, "_PAIRS_AT_ONCE", 10**9)
+    assert torch.equal(nearest_distances(rows, neighbours), together)
+    for i in range(len(rows)):
+        assert torch.equal(nearest_distances(rows[i : i + 1], neighbours), together[i : i + 1])
+
+
+@pytest.mark.parametrize("nearly", [0.0, 1e-40, 1e-9, 1e-4])
+def test_a_column_that_is_almost_constant_among_the_neighbours_does_not_decide_alone(nearly):
+    context = torch.tensor([[0.0, 0.0], [5.0, nearly], [2.0, 0.0]])
+    distance = nearest_distances(torch.tensor([[0.0, 0.1]]), prepare_neighbours(context, CellLayout(2, ())))
+    assert distance.item() == pytest.approx(0.05, rel=1e-3)
 
 
 @pytest.mark.parametrize(
@@ -66,18 +78,20 @@ def test_the_same_bits_in_any_block(monkeypatch):
 )
 def test_by_hand(row, expected):
     context = torch.tensor([[1.0, 2.0, 1.0], [NAN, 4.0, 1.0]])
-    assert nearest_distances(torch.tensor([row]), context, CellLayout(2, (2,))).item() == pytest.approx(expected)
+    neighbours = prepare_neighbours(context, CellLayout(2, (2,)))
+    assert nearest_distances(torch.tensor([row]), neighbours).item() == pytest.approx(expected)
 
 
 def test_a_row_is_not_its_own_neighbour():
     context = torch.tensor([[1.0], [5.0], [4.0]])
     own = torch.tensor([0, -1, -1])
-    assert nearest_distances(context, context, CellLayout(1, ()), own).tolist() == [0.75, 0.0, 0.0]
+    neighbours = prepare_neighbours(context, CellLayout(1, ()))
+    assert nearest_distances(context, neighbours, own).tolist() == [0.75, 0.0, 0.0]
 
 
 def test_the_unit_of_a_number_does_not_matter():
     rows, context = random_rows(MIXED, 20, seed=0), random_rows(MIXED, 30, seed=1)
     other_unit = torch.ones(MIXED.n_features)
     other_unit[0] = 4096.0
-    expected = nearest_distances(rows, context, MIXED)
-    assert torch.equal(nearest_distances(rows * other_unit, context * other_unit, MIXED), expected)
+    expected = nearest_distances(rows, prepare_neighbours(context, MIXED))
+    assert torch.equal(nearest_distances(rows * other_unit, prepare_neighbours(context * other_unit, MIXED)), expected)

@@ -311,7 +311,7 @@ def explain(
     quiet: bool = False,
     json: bool = False,
 ) -> None:
-    """Say why rows are anomalous: cell by cell, seen against expected, and which training rows the model leaned on.
+    """Say why rows are anomalous: cell by cell, seen against expected, and the nearest training row.
 
     Parameters
     ----------

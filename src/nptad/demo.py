@@ -44,13 +44,18 @@ def run_demo(seed: int = 0) -> None:
         f"{len(test)} new wines, {N_ANOMALIES} of them of a third cultivar: F1 {100 * f1:.1f} %, "
         f"AUROC {100 * roc_auc_score(truth, scores):.1f} % ({seconds:.0f} s)."
     )
-    table = Table(title="The ten most anomalous wines and what gave them away (seen, expected)", title_justify="left")
+    table = Table(
+        title="The ten most anomalous wines and what gave them away (seen, expected or nearest)", title_justify="left"
+    )
     table.add_column("wine", justify="right")
     table.add_column("score", justify="right")
     table.add_column("third cultivar?", justify="center")
     table.add_column("because of")
     shown = order[:SHOWN_ROWS]
     for i, why in zip(shown, detector.explain(test.iloc[shown]), strict=True):
-        because = ", ".join(f"{r.column} {r.seen:.4g} (not {r.expected:.4g})" for r in why.reasons[:SHOWN_CELLS])
+        because = ", ".join(
+            f"{r.column} {r.seen:.4g} ({f'not {r.expected:.4g}' if r.nearest is None else f'nearest {r.nearest:.4g}'})"
+            for r in why.reasons[:SHOWN_CELLS]
+        )
         table.add_row(str(test.index[i]), f"{scores[i]:.2f}", "yes" if truth[i] else "no", because)
     console.print(table)

@@ -37,9 +37,9 @@ _ENCODE_ROWS = 2**16
 class NPTAD(OutlierMixin, BaseEstimator):
     """Anomaly detection on tables with a Non-Parametric Transformer.
 
-    The model learns to reconstruct hidden cells of the training rows from the other cells of the row and from the
-    other rows. A row whose cells it cannot reconstruct is an anomaly. Numbers, truth values, text categories, times
-    and missing cells are understood as they are.
+    The model learns to reconstruct hidden cells of the training rows from the other cells of the row and from the other
+    rows. A row whose cells it cannot reconstruct, or that is far from all training rows, is an anomaly. Numbers, truth
+    values, text categories, times and missing cells are understood as they are.
 
     Every parameter left at None is set by one rule from the size of the training table
     (:func:`nptad.default_settings`).
@@ -61,8 +61,9 @@ class NPTAD(OutlierMixin, BaseEstimator):
     mask_rate : float, optional
         Probability that a cell is hidden in a training step.
     max_masked : int, optional
-        Largest number of cells hidden at once when scoring (r in the paper); all masks up to that size are taken. By
-        default a few masks of as many cells as :func:`default_settings` says.
+        Largest number of cells hidden at once when scoring (r in the paper); all masks up to that size are taken (with
+        ``settings``, at most their ``max_masks``). By default a few masks of as many cells as
+        :func:`default_settings` says.
     contamination : "auto" or float, default "auto"
         Where :meth:`predict` draws the line. "auto": the training rows are normal; flag what exceeds the 99th
         percentile of their own honest scores (of fewer than 99 rows, nearly the highest score; :meth:`detect` says
@@ -231,7 +232,7 @@ class NPTAD(OutlierMixin, BaseEstimator):
         return self
 
     def score_samples(self, X: Any) -> np.ndarray:
-        """Score rows, higher = more normal: minus what :class:`~nptad.Settings` makes of the reconstruction losses.
+        """Score rows, higher = more normal: minus what :class:`~nptad.Settings` makes of losses and distance.
 
         Rows that were in the training table are recognised and judged only by members that left them out. A row that
         stands in the table several times gets the average over its copies, each judged by those that left out that one.
@@ -311,9 +312,9 @@ class NPTAD(OutlierMixin, BaseEstimator):
     def explain(self, X: Any) -> Explanation:
         """Say why rows have their scores: a sequence with one :class:`~nptad.explain.RowExplanation` for each row.
 
-        Each has its cells, the largest contribution to the score first, with the seen and the expected value, and the
-        training rows that the model leaned on. ``frame()``, ``plot(row)`` and ``html()`` show it. Takes a few times as
-        long as scoring: meant for the rows that were found, not for a whole table.
+        Each has its cells, the largest contribution to the score first, with the seen and the expected value, the
+        nearest training row, and those that the model leaned on. ``frame()``, ``plot(row)`` and ``html()`` show it.
+        Takes a few times as long as scoring: meant for the rows that were found, not for a whole table.
         """
         check_is_fitted(self)
         return explain_rows(self.ensemble_, self.schema_, X, bool(self.verbose))

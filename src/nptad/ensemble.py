@@ -36,7 +36,7 @@ _LARGEST_USUAL_LOSS = 25.0
 
 _NEIGHBOURS = 16
 """Times as many training rows as make the context are looked at for the nearest one: the more there are, the more a
-distance tells, and a distance costs far less than attention."""
+distance tells, and a distance costs less than attention."""
 
 _SMALLEST_USUAL_DISTANCE = 0.001
 """From the nearest row: below a thousandth of the columns' ranges a difference is noise. Larger than the ranges
@@ -283,9 +283,8 @@ def _usual_losses(ensemble: Ensemble, x: np.ndarray, random: np.random.Generator
 
 def _usual_distance(ensemble: Ensemble, x: np.ndarray, random: np.random.Generator) -> float:
     """Root mean square of the distances of training rows from the nearest neighbour."""
-    layout = ensemble.model.layout
     heard = _left_out_hearings(ensemble, x, random)
-    distances = torch.cat([nearest_distances(rows, member.neighbours, layout, own) for member, rows, own in heard])
+    distances = torch.cat([nearest_distances(rows, member.neighbours, own) for member, rows, own in heard])
     return max(float(distances.clamp(max=1).square().mean().sqrt()), _SMALLEST_USUAL_DISTANCE)
 
 

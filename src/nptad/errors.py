@@ -38,4 +38,4 @@ class TableWarning(UserWarning):
 
 
 class MaskBankWarning(UserWarning):
-    """The mask bank was larger than allowed and a sample of it is used."""
+    """The mask bank is larger than allowed, and a sample of it hides some cells less often than others, or never."""

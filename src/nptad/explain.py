@@ -54,7 +54,7 @@ class CellReason:
     """The cell's share of the row's score; the shares add up to it. What the losses make of the score is shared out in
     proportion to the fall of the row's loss when the cell is ignored, 0 if it does not fall: a corrupted cell also
     spoils what is expected of the others. What the distance from the nearest training row makes of it is shared out in
-    proportion to the differences from that row."""
+    proportion to the differences from that row, which may be another one for each member."""
     probability: float | None = None
     """Probability that the model gave to the seen category; None for numbers."""
     nearest: Category | None = None
@@ -98,7 +98,8 @@ class RowExplanation:
     training_share: float
     """Weight of all training rows together; the rest of the attention went to the row itself."""
     nearest: NearestRow | None
-    """The nearest of the training rows that the row was compared with; None if distances are no part of the score."""
+    """The nearest of the training rows that the row was compared with; None if distances are no part of the score, or
+    if the row has no values."""
 
 
 @dataclass(frozen=True)
@@ -199,7 +200,8 @@ def _explain_block(
     used, n_rows, n_numeric = schema.used, len(x), schema.layout.n_numeric
     numeric = np.zeros((n_rows, n_numeric))
     probabilities = np.zeros((n_rows, len(schema.layout.cardinalities), ensemble.model.out_category.shape[-1]))
-    attention = np.zeros((n_rows, len(ensemble.context)))
+    attended = np.unique(ensemble.context_rows)
+    attention = np.zeros((n_rows, len(attended)))
     for k, member, judged, own in ensemble.hearings(witnesses):
         weight = witnesses.weights[judged, k, None]
         rows = torch.from_numpy(x[judged]).to(ensemble.device)
@@ -208,7 +210,7 @@ def _explain_block(
         probabilities[judged] += weight[..., None] * expected.log_probabilities.double().exp().cpu().numpy()
         if member.cache:
             leaned = context_weights(member, rows, masks, own).cpu().numpy()
-            attention[np.ix_(judged, ensemble.context_rows[k])] += weight * leaned
+            attention[np.ix_(judged, np.searchsorted(attended, ensemble.context_rows[k]))] += weight * leaned
     suspicion, losses = _suspicion(ensemble, x, witnesses)
     shares, near = _shares(suspicion), None
     if ensemble.model.settings.aggregation == "nearest":
@@ -233,14 +235,17 @@ def _explain_block(
                 in_nearest = readable(column, decode_cell(column, float(ensemble.context[near.place[i], j])))
             contribution = float(contributions[i, j])
             reasons.append(CellReason(column.name, seen, expected_value, contribution, probability, in_nearest))
+        nearest = None
+        if near and not np.isnan(x[i]).all():
+            nearest = NearestRow(int(ensemble.context_source[near.place[i]]), float(near.distance[i]))
         explained.append(
             RowExplanation(
                 first_row + i,
                 float(scores[i]),
                 tuple(reasons),
-                _largest(attention[i], ensemble.context_source),
+                _largest(attention[i], ensemble.context_source[attended]),
                 float(attention[i].sum()),
-                NearestRow(int(ensemble.context_source[near.place[i]]), float(near.distance[i])) if near else None,
+                nearest,
             )
         )
     return explained
@@ -311,7 +316,7 @@ def _compare_with_nearest(
     n_observed = (~np.isnan(x)).sum(axis=1).clip(min=1)
     for k, member, judged, own in ensemble.hearings(witnesses):
         weight, rows = witnesses.weights[judged, k], torch.from_numpy(x[judged]).to(ensemble.device)
-        entry, differing = nearest_differences(rows, member.neighbours, member.model.layout, own)
+        entry, differing = nearest_differences(rows, member.neighbours, own)
         cells = differing.double().cpu().numpy()
         distance = cells.sum(axis=1) / n_observed[judged] / member.nearest_scale
         differences[judged] += weight[:, None] * cells
@@ -395,7 +400,7 @@ def _row_html(row: RowExplanation) -> str:
         else ""
     )
     nearest = (
-        f"<p>The nearest training row is {row.nearest.row}, {row.nearest.distance:.2g} times as far as usual.</p>"
+        f"<p>The nearest training row is {row.nearest.row}, {row.nearest.distance:,.1f} times as far as usual.</p>"
         if row.nearest
         else ""
     )

@@ -39,8 +39,8 @@ def mask_bank(n_features: int, sizes: Iterable[int], max_masks: int, seed: int) 
     """All subsets of the given sizes as a boolean tensor (masks, features), True = hidden.
 
     When the bank is larger than ``max_masks``, a sample of it without repetition, drawn from ``seed``. If the bank has
-    one size, the sample hides all cells about equally often; otherwise it is uniform, and a
-    :class:`~nptad.errors.MaskBankWarning` says so.
+    one size, the sample hides all cells about equally often; otherwise it is uniform. In that case, or if there are too
+    few masks to hide every cell, a :class:`~nptad.errors.MaskBankWarning` says so.
 
     Examples
     --------
@@ -54,6 +54,13 @@ def mask_bank(n_features: int, sizes: Iterable[int], max_masks: int, seed: int) 
     if total <= max_masks:
         subsets = [s for size in sizes for s in itertools.combinations(range(n_features), size)]
     elif len(sizes) == 1:
+        if max_masks * sizes[0] < n_features:
+            warnings.warn(
+                f"max_masks={max_masks:,} masks of {sizes[0]:,} cells leave some of the {n_features:,} columns out of "
+                f"the score; take at least {-(-n_features // sizes[0]):,}.",
+                MaskBankWarning,
+                stacklevel=2,
+            )
         subsets = _deal_subsets(n_features, sizes[0], max_masks, np.random.default_rng(seed))
     else:
         warnings.warn(

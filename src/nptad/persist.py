@@ -2,7 +2,7 @@
 
 config.json          parameters, settings, schema, threshold, training history, versions, checksums
 model.safetensors    weights, mask bank, folds, row keys and scores of training rows
-context.parquet      the encoded training rows that serve as context
+context.parquet      the encoded training rows that serve as context or may be the nearest one
 README.md            a short model card
 """
 

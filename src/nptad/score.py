@@ -3,7 +3,8 @@
 The context is run once; afterwards a row attends to the cached keys and values and to itself, and to nothing else.
 Its score is a property of the row and the model: the same bits whatever else is in the batch.
 
-Cost of scoring a row: masks x (layers x H^2 + context x H) for the full row attention, H = features x embedding.
+Cost of scoring a row: masks x (layers x H^2 + context x H) for the full row attention, H = features x embedding, and
+features x neighbours for the nearest one.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from torch import Tensor
 
 from nptad.loss import Prediction, cell_losses
 from nptad.model import NPT, ContextCache
-from nptad.nearest import nearest_distances
+from nptad.nearest import NeighbourColumn, nearest_distances, prepare_neighbours
 
 MEMORY_BUDGET = 256 * 2**20
 """Bytes that one chunk of reconstructions may take."""
@@ -44,8 +45,8 @@ class Member:
     """A single member, in evaluation mode."""
     cache: ContextCache
     """Keys and values of its context rows."""
-    neighbours: Tensor
-    """Encoded rows of which the nearest one counts, (n, D)."""
+    neighbours: list[NeighbourColumn]
+    """The rows of which the nearest one counts."""
     n_train: int
     """Rows it was trained on."""
     mask_scale: Tensor
@@ -66,7 +67,8 @@ def prepare_member(
     """Run the context rows (N, D) once and keep what queries need of them; without others they are the neighbours."""
     model = model.eval()
     cache = model.context(context.unsqueeze(0))
-    return Member(model, cache, context if neighbours is None else neighbours, n_train, mask_scale, nearest_scale)
+    near = prepare_neighbours(context if neighbours is None else neighbours, model.layout)
+    return Member(model, cache, near, n_train, mask_scale, nearest_scale)
 
 
 @torch.no_grad()
@@ -108,7 +110,7 @@ def score_rows(
         else:
             result = losses.sum(1) / counted_masks(rows, masks).sum(1).clamp(min=1)
         if aggregation == "nearest":
-            distances = nearest_distances(rows, member.neighbours, member.model.layout, own_rows).double()
+            distances = nearest_distances(rows, member.neighbours, own_rows).double()
             result = with_nearest(result, distances / member.nearest_scale)
         scores[block] = result.cpu().numpy()
         if advance is not None:

@@ -50,7 +50,7 @@ class Settings:
     mask_rate: float = 0.15
     """Probability that a cell is hidden in a training step (p_mask)."""
     mask_sizes: tuple[int, ...] = (1,)
-    """How many cells a mask of the bank hides: (1, ..., r)."""
+    """How many cells a mask of the bank hides: (1, ..., r) in the paper."""
     max_masks: int = 10_000
     """Largest mask bank; of a bigger one a sample is taken, which hides all cells about equally often if masks have
     one size."""
@@ -63,8 +63,8 @@ class Settings:
     that are hard to predict for every row do not drown the others."""
     context_size: int | None = None
     """Training rows kept as context for scoring, None for all. A random subset otherwise, drawn anew for each member
-    from the detector's ``random_state``. The cost of a score grows with it, its quality hardly (results/context.md).
-    With several members, 16 times as many rows are looked at for the nearest one."""
+    from the detector's ``random_state``. The cost of a score grows with it, the quality of the reconstruction hardly
+    (results/context.md). With several members, 16 times as many rows are looked at for the nearest one."""
 
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):
@@ -130,7 +130,7 @@ def default_settings(n_rows: int, n_features: int, embedding_dim: int | None = N
     embedding 8 for tables of fewer than 100 rows or more than 12 columns (several times faster, no less accurate), no
     dropout on attention weights (no measurable difference, several times faster), 150 steps of the whole table up to
     512 rows (more overfit: on training rows left out, the loss rises again), above that 2000 steps of 128 rows (fewer
-    and larger ones leave a higher loss there), half as many rows and steps for more than 64 columns, low-rank row
+    and larger ones leave a higher loss there), for more than 64 columns already above 256 rows, and 1000, low-rank row
     attention where the full one would be too heavy, masks of as many cells as a training step hides on average (more
     would leave the model less than it has learnt to go by), not all of them, but so many that a cell is hidden three
     times (or once, in masks of one cell), losses divided by what is usual under their mask, so that a column which

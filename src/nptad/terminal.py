@@ -130,7 +130,7 @@ def print_explanation(explanation: Explanation) -> None:
             )
         console.print(table)
         if why.nearest is not None:
-            far = f"{why.nearest.distance:.2g} times as far as usual"
+            far = f"{why.nearest.distance:,.1f} times as far as usual"
             console.print(f"The nearest training row is {why.nearest.row}, {far}.", markup=False)
         if why.leaned_on:
             rows = ", ".join(f"{row.row} ({row.weight:.1%})" for row in why.leaned_on[:5])

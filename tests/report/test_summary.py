@@ -108,7 +108,7 @@ def test_shares_add_up(summary: dict) -> None:
         assert sum(r["share"] for r in anomaly["reasons"]) + anomaly["others"]["share"] == pytest.approx(1, abs=1e-3)
 
 
-def test_neighbours_hold_training_cells(case: tuple, summary: dict) -> None:
+def test_rows_leaned_on_hold_training_cells(case: tuple, summary: dict) -> None:
     detector, *_ = case
     names = [reason["column"] for reason in summary["anomalies"][0]["reasons"][:3]]
     neighbour = summary["anomalies"][0]["leaned_on"][0]

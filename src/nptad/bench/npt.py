@@ -23,7 +23,7 @@ from nptad.errors import TableWarning
 from nptad.loss import CellLayout
 from nptad.nearest import nearest_distances
 from nptad.rng import spawn_seeds
-from nptad.score import mask_losses, with_nearest
+from nptad.score import Member, mask_losses, with_nearest
 from nptad.settings import Settings
 from nptad.table import encode, learn_schema
 
@@ -45,6 +45,8 @@ def stack_size(settings: Settings, n_train: int, n_features: int) -> int:
 def run_single_members(splits: list[Split], seeds: list[int], settings: Settings) -> Iterator[Scored]:
     """One member per split; splits whose encoded rows have the same layout train as one stack."""
     encoded = [_encode(split) for split in splits]
+    # Losses are scaled below, by every rule in its own way; only with distances do the settings insist on it.
+    trained = settings if settings.aggregation == "nearest" else replace(settings, scale_masks=False)
     for _, group in groupby(range(len(splits)), key=lambda i: encoded[i][0]):
         places = list(group)
         clock = Clock()
@@ -52,7 +54,7 @@ def run_single_members(splits: list[Split], seeds: list[int], settings: Settings
             ensembles = fit_side_by_side(
                 [encoded[i][1] for i in places],
                 encoded[places[0]][0],
-                settings,
+                trained,
                 [spawn_seeds(seeds[i], 3) for i in places],
                 device=torch.device("cpu"),
             )
@@ -89,21 +91,21 @@ def _score(ensemble: Ensemble, train: np.ndarray, test: np.ndarray, settings: Se
 
     As in the paper, a test row that equals a training row is a new row all the same.
     """
+    member, near = ensemble.members[0], settings.aggregation == "nearest"
     with clock("score"):
-        losses = _losses(ensemble, test)
+        losses = _losses(member, test, ensemble.masks)
+        distances = nearest_distances(torch.from_numpy(test), member.neighbours).double() if near else None
     with clock("reference"):
         chosen = np.random.default_rng(0).permutation(len(train))[:_REFERENCE_ROWS]
         own = torch.from_numpy(ensemble.witnesses(train[chosen]).own)
-        reference = _losses(ensemble, train[chosen], own)
+        reference = _losses(member, train[chosen], ensemble.masks, own)
     scores = rule_of(settings.aggregation, settings.scale_masks)(losses, reference)
-    if settings.aggregation == "nearest":
-        member = ensemble.members[0]
-        distances = nearest_distances(torch.from_numpy(test), member.neighbours, member.model.layout).double()
+    if distances is not None:
         scores = with_nearest(torch.from_numpy(scores), distances / member.nearest_scale).numpy()
     return Scored(scores, clock, {name: rule(losses, reference) for name, rule in RULES.items()})
 
 
-def _losses(ensemble: Ensemble, x: np.ndarray, own: Tensor | None = None) -> np.ndarray:
+def _losses(member: Member, x: np.ndarray, masks: Tensor, own: Tensor | None = None) -> np.ndarray:
     """Losses as they are: every rule scales them in its own way."""
-    member = replace(ensemble.members[0], mask_scale=torch.ones(len(ensemble.masks)))
-    return mask_losses(member, torch.from_numpy(x), ensemble.masks, own).double().numpy()
+    plain = replace(member, mask_scale=torch.ones(len(masks)))
+    return mask_losses(plain, torch.from_numpy(x), masks, own).double().numpy()

@@ -38,7 +38,7 @@ def _max(losses: np.ndarray, _: np.ndarray) -> np.ndarray:
 
 
 def rule_of(aggregation: Aggregation, scale_masks: bool) -> Rule:
-    """The rule that the library applies to the losses under all masks, before it looks at the nearest context row.
+    """The rule that the library applies to the losses under all masks, before it looks at the nearest training row.
 
     It also bounds what one training row adds to a mask's mean, which matters for absurd rows only.
     """

@@ -26,10 +26,10 @@ SHOWN_WITHOUT_ANOMALIES = 10
 SHOWN_REASONS = 10
 """Cells listed for a row, those with the largest contributions; the others are summed up."""
 
-NEIGHBOURS = 5
+LEANED_ON = 5
 """Training rows listed for an anomaly, those with the largest weights."""
 
-NEIGHBOUR_CELLS = 3
+TRAINING_CELLS = 3
 """Their cells that are listed: in the columns of the first reasons."""
 
 _BLOCK_ROWS = 2**16
@@ -91,13 +91,13 @@ def describe(detector: NPTAD, listed: Any, explanation: Explanation) -> list[dic
 
     def cells(why: RowExplanation, training_row: int) -> list[Any]:
         encoded = ensemble.context[place_of[training_row]]
-        columns = [column_of[reason.column] for reason in why.reasons[:NEIGHBOUR_CELLS]]
+        columns = [column_of[reason.column] for reason in why.reasons[:TRAINING_CELLS]]
         return [shorten_value(readable(column, decode_cell(column, float(encoded[j])))) for j, column in columns]
 
-    def neighbours(why: RowExplanation) -> list[dict[str, Any]]:
+    def leaned_on(why: RowExplanation) -> list[dict[str, Any]]:
         return [
             {"row": training.row, "weight": rounded(training.weight), "cells": cells(why, training.row)}
-            for training in why.leaned_on[:NEIGHBOURS]
+            for training in why.leaned_on[:LEANED_ON]
         ]
 
     def nearest(why: RowExplanation) -> dict[str, Any] | None:
@@ -111,7 +111,7 @@ def describe(detector: NPTAD, listed: Any, explanation: Explanation) -> list[dic
             "in_training": bool(in_training),
             **_reasons(why),
             "nearest": nearest(why),
-            "leaned_on": neighbours(why),
+            "leaned_on": leaned_on(why),
             "training_share": rounded(why.training_share),
         }
         for in_training, why in zip(known, explanation, strict=True)
