@@ -166,6 +166,8 @@ class ReferenceNPT:
                 hidden[n_context, list(subset)] = True
                 predicted = self.forward(rows, hidden, allowed)[n_context]
                 cells = [self.cell_loss(predicted[j], row[j], n_train) for j in targets]
+                if aggregation == "nearest":
+                    cells = [1 + log(loss) if loss > 1 else loss for loss in cells]
                 losses.append(sum(cells) / len(targets) * size)
         if not losses:
             return 0.0

@@ -89,8 +89,9 @@ def test_scores_on_made_anomalies_are_the_librarys():
     x = random.normal(size=(60, 1)) * np.linspace(-1, 2, 3) + 0.1 * random.normal(size=(60, 3))
     scores = synthetic.scores_of({"new": x[50:]}, x[:40], x[40:50], Split(x, x, np.zeros(60, dtype=bool), ()))
     assert tuple(scores) == synthetic.SCORES
-    together = np.hypot(scores["scaled_mean"]["new"], scores["distance"]["new"] ** 2)
-    np.testing.assert_allclose(scores["nearest"]["new"], together)
+    for name, losses in (("nearest", "tempered"), ("nearest, not tempered", "scaled_mean")):
+        together = np.hypot(scores[losses]["new"], scores["distance"]["new"] ** 2)
+        np.testing.assert_allclose(scores[name]["new"], together)
     scaled = x / np.ptp(x[:40], axis=0)
     slow = np.array([np.abs(row - scaled[:40]).mean(axis=1).min() for row in scaled[40:]])
     np.testing.assert_allclose(scores["distance"]["new"], slow[10:] / np.sqrt(np.mean(slow[:10] ** 2)), rtol=1e-4)

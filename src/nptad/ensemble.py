@@ -273,10 +273,10 @@ def _sample(rows: np.ndarray, size: int, random: np.random.Generator) -> np.ndar
 
 
 def _usual_losses(ensemble: Ensemble, x: np.ndarray, random: np.random.Generator) -> Tensor:
-    """Mean loss of training rows under each mask."""
-    masks = ensemble.masks.to(ensemble.device)
+    """Mean loss of training rows under each mask, as it counts in the score."""
+    masks, temper = ensemble.masks.to(ensemble.device), ensemble.model.settings.aggregation == "nearest"
     heard = list(_left_out_hearings(ensemble, x, random))
-    losses = torch.cat([mask_losses(member, rows, masks, own) for member, rows, own in heard])
+    losses = torch.cat([mask_losses(member, rows, masks, own, temper=temper) for member, rows, own in heard])
     counted = torch.cat([counted_masks(rows, masks) for _, rows, _ in heard])
     return mean_losses(losses.minimum(_LARGEST_USUAL_LOSS * masks.sum(1)), counted)
 

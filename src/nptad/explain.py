@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING, Any, overload
 
@@ -52,9 +52,10 @@ class CellReason:
     :data:`nptad.table.MAX_CATEGORIES`)."""
     contribution: float
     """The cell's share of the row's score; the shares add up to it. What the losses make of the score is shared out in
-    proportion to the fall of the row's loss when the cell is ignored, 0 if it does not fall: a corrupted cell also
-    spoils what is expected of the others. What the distance from the nearest training row makes of it is shared out in
-    proportion to the differences from that row, which may be another one for each member."""
+    proportion to the fall of the row's loss (as it is, no logarithm taken) when the cell is ignored, 0 if it does not
+    fall: a corrupted cell also spoils what is expected of the others. What the distance from the nearest training row
+    makes of it is shared out in proportion to the differences from that row, which may be another one for each
+    member."""
     probability: float | None = None
     """Probability that the model gave to the seen category; None for numbers."""
     nearest: Category | None = None
@@ -265,11 +266,9 @@ def _suspicion(ensemble: Ensemble, x: np.ndarray, witnesses: Witnesses) -> tuple
     singles = torch.eye(n_features, dtype=torch.bool, device=ensemble.device)
     losses = np.zeros((n_rows, n_features))
     for k, member, judged, own in ensemble.hearings(witnesses):
-        plain = replace(member, mask_scale=torch.ones(n_features, device=ensemble.device))
         rows = torch.from_numpy(x[judged]).to(ensemble.device)
-        losses[judged] += (
-            witnesses.weights[judged, k, None] * mask_losses(plain, rows, singles, own).double().cpu().numpy()
-        )
+        of_cells = mask_losses(member.unscaled(n_features), rows, singles, own).double().cpu().numpy()
+        losses[judged] += witnesses.weights[judged, k, None] * of_cells
     losses *= in_score
 
     suspects = np.argsort(-losses, axis=1, kind="stable")[:, :_SUSPECTS]

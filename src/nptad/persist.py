@@ -35,7 +35,7 @@ from nptad.rng import MemberRandom
 from nptad.settings import Settings
 from nptad.table import Kind, Schema
 
-FORMAT = 5
+FORMAT = 6
 CONFIG, WEIGHTS, CONTEXT, CARD = "config.json", "model.safetensors", "context.parquet", "README.md"
 _MODEL_PREFIX = "model."
 

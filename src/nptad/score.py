@@ -54,6 +54,10 @@ class Member:
     nearest_scale: float
     """What the distance from the nearest neighbour is divided by."""
 
+    def unscaled(self, n_masks: int) -> Member:
+        """The same with losses as they are, for a bank of so many masks."""
+        return replace(self, mask_scale=self.mask_scale.new_ones(n_masks))
+
 
 @torch.no_grad()
 def prepare_member(
@@ -104,7 +108,7 @@ def score_rows(
     for start in range(0, len(x), at_once):
         block = slice(start, start + at_once)
         rows, own_rows = x[block], None if own is None else own[block]
-        losses = mask_losses(member, rows, masks, own_rows).double()
+        losses = mask_losses(member, rows, masks, own_rows, temper=aggregation == "nearest").double()
         if aggregation == "max":
             result = losses.amax(1)
         else:
@@ -119,13 +123,14 @@ def score_rows(
 
 
 @torch.no_grad()
-def mask_losses(member: Member, x: Tensor, masks: Tensor, own: Tensor | None = None) -> Tensor:
+def mask_losses(member: Member, x: Tensor, masks: Tensor, own: Tensor | None = None, *, temper: bool = False) -> Tensor:
     """Loss of every row under every mask, (n, M): the sum over its hidden cells, divided by the mask's scale.
 
-    Hidden cells that are missing count as the average of the others; 0 where all of them are missing.
+    Hidden cells that are missing count as the average of the others; 0 where all of them are missing. With ``temper``
+    the cells count as :func:`tempered`.
     """
     losses = x.new_empty(len(x) * len(masks))
-    for chunk in _reconstructions(member, x, masks, own):
+    for chunk in _reconstructions(member, x, masks, own, temper=temper):
         losses[chunk.place] = chunk.losses.sum(1)
     return losses.view(len(x), len(masks))
 
@@ -143,7 +148,7 @@ def pair_losses(member: Member, x: Tensor, cells: Tensor, own: Tensor | None = N
     """
     n_cells = cells.shape[1]
     first, second = torch.triu_indices(n_cells, n_cells, device=x.device)
-    plain = replace(member, mask_scale=x.new_ones(len(first)))
+    plain = member.unscaled(len(first))
     losses = x.new_zeros(len(x), n_cells, n_cells)
     for i in range(len(x)):
         pairs = torch.stack((cells[i, first], cells[i, second]), dim=1)
@@ -186,6 +191,20 @@ def mean_losses(losses: Tensor, counted: Tensor) -> Tensor:
     return (losses.sum(0) / counted.sum(0).clamp(min=1)).clamp(min=SCALE_FLOOR)
 
 
+def tempered(losses: Tensor) -> Tensor:
+    """Losses of cells, what exceeds 1 (a number off by its standard deviation) by its logarithm.
+
+    Columns that hardly vary have huge standardised values now and then, in normal rows too. As they are, a few such
+    cells would decide the score of a wide row alone. The logarithm goes on where the loss stops, at the same slope.
+
+    Examples
+    --------
+    >>> tempered(torch.tensor([0.25, 1.0, 100.0])).tolist()
+    [0.25, 1.0, 5.605170249938965]
+    """
+    return losses.clamp(max=1) + losses.clamp(min=1).log()
+
+
 def with_nearest(losses: Tensor, distances: Tensor) -> Tensor:
     """One score of the losses of rows, (n,), and their distances from the nearest neighbour; 1 is usual of both.
 
@@ -209,8 +228,7 @@ def expected_cells(member: Member, x: Tensor, own: Tensor | None = None) -> Pred
     n_numeric = member.model.layout.n_numeric
     numeric, log_probabilities = [], []
     singles = torch.eye(n_features, dtype=torch.bool, device=x.device)
-    plain = replace(member, mask_scale=x.new_ones(n_features))
-    for chunk in _reconstructions(plain, x, singles, own):
+    for chunk in _reconstructions(member.unscaled(n_features), x, singles, own):
         feature = torch.arange(chunk.place.start, chunk.place.stop, device=x.device) % n_features
         is_numeric = feature < n_numeric
         pairs = torch.arange(len(feature), device=x.device)
@@ -235,7 +253,9 @@ class _Chunk:
     """Loss of each hidden cell as it counts in the loss of its mask, (R, D)."""
 
 
-def _reconstructions(member: Member, x: Tensor, masks: Tensor, own: Tensor | None) -> Iterator[_Chunk]:
+def _reconstructions(
+    member: Member, x: Tensor, masks: Tensor, own: Tensor | None, *, temper: bool = False
+) -> Iterator[_Chunk]:
     model, n_masks = member.model, len(masks)
     total = len(x) * n_masks
     size = _chunk_rows(member, x.shape[1], own is not None)
@@ -252,7 +272,7 @@ def _reconstructions(member: Member, x: Tensor, masks: Tensor, own: Tensor | Non
         losses = cell_losses(prediction, rows.unsqueeze(0), model.layout, member.n_train)[0]
         targets = hidden & ~rows.isnan()
         weight = hidden.sum(1) / targets.sum(1).clamp(min=1) / member.mask_scale[mask]
-        losses = losses * targets * weight.unsqueeze(1)
+        losses = (tempered(losses) if temper else losses) * targets * weight.unsqueeze(1)
         kept = slice(0, stop - start)
         prediction = Prediction(prediction.numeric[0, kept], prediction.log_probabilities[0, kept])
         yield _Chunk(slice(start, stop), row[kept], prediction, losses[kept])

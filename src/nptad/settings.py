@@ -55,9 +55,10 @@ class Settings:
     """Largest mask bank; of a bigger one a sample is taken, which hides all cells about equally often if masks have
     one size."""
     aggregation: Aggregation = "mean"
-    """How the losses under all masks become one score. ``"mean"`` and ``"max"`` are the paper's. ``"nearest"`` also
-    looks at the distance from the nearest training row, so that a row whose cells fit one another but which is like no
-    training row is odd too; it compares both with what is usual and needs ``scale_masks``."""
+    """How the losses under all masks become one score. ``"mean"`` and ``"max"`` are the paper's. ``"nearest"`` is the
+    mean, with cell losses above 1 by their logarithm, so that a few cells do not drown all others, beside the distance
+    from the nearest training row, so that a row whose cells fit one another but which is like no training row is odd
+    too; it compares both with what is usual and needs ``scale_masks``."""
     scale_masks: bool = False
     """Divide the loss under each mask by its mean over training rows that the member has not seen, so that cells
     that are hard to predict for every row do not drown the others."""
@@ -135,8 +136,8 @@ def default_settings(n_rows: int, n_features: int, embedding_dim: int | None = N
     would leave the model less than it has learnt to go by), not all of them, but so many that a cell is hidden three
     times (or once, in masks of one cell), losses divided by what is usual under their mask, so that a column which
     nothing predicts does not drown the others (the paper's authors standardise masks on four data sets, with test rows;
-    results/README.md compares the rules), and the nearest training row as part of the score, which finds more of the
-    anomalies that results/synthetic.md makes from training rows.
+    results/README.md compares the rules), large losses by their logarithm, and the nearest training row as part of the
+    score: both find more of the anomalies that results/synthetic.md makes from training rows.
 
     Examples
     --------

@@ -60,7 +60,9 @@ def a_record(dataset: str, method: str, preset: str = "", seed: int = 0, outcome
     """A record with the configuration of its preset; `f1` sets the other metrics too."""
     config = configuration(METHODS[method], dataset, Plan((method,), (dataset,), (seed,), preset or "paper"))
     config.update(more.pop("settings", {}))
-    task = a_task(dataset=dataset, method=method, preset=preset, config=config, version=METHODS[method].version)
+    task = a_task(
+        dataset=dataset, method=method, preset=preset, config=config, version=METHODS[method].version_under(preset)
+    )
     if outcome != "done":
         return task.record(seed, outcome, reason="it broke", **more)
     f1 = more.pop("f1", 50.0)

@@ -159,6 +159,10 @@ def test_runs_on_other_rows_are_another_series():
 def test_runs_of_another_version_or_of_methods_not_listed_do_not_count():
     record = a_record("wine", "mask-knn")
     assert gather([{**record, "version": 0}, {**record, "method": "gone"}]) == {}
+    ours = [a_record("wine", "npt-ad", preset) for preset in ("paper", "default")]
+    assert ours[0]["version"] < ours[1]["version"]  # the library's score has changed, the paper's has not
+    older = [{**record, "version": ours[0]["version"]} for record in ours]
+    assert [column.preset for column, _ in gather(older)] == ["paper"]
 
 
 def test_a_method_of_ones_own_comes_last_under_the_name_of_its_class_and_is_not_imported():

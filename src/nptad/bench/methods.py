@@ -53,10 +53,16 @@ class MethodSpec:
     """How many seeds a call of ``run`` takes."""
     has_presets: bool = False
     """Whether the configuration depends on the preset."""
+    default_version: int = 1
+    """The version under the default preset: the library's own score changes where the paper's does not."""
     fixed: tuple[str, ...] = ()
     """Settings that make the method what it is, not to be changed."""
     note: str = ""
     """What a reader of its results has to know."""
+
+    def version_under(self, preset: str) -> int:
+        """The version of its results under a preset; empty for methods that have none."""
+        return self.default_version if preset == "default" else self.version
 
 
 def _configure_npt(row_attention: str | None, preset: Preset, shape: Shape) -> Config:
@@ -71,16 +77,20 @@ def _npt_settings(config: Config) -> Settings:
     return Settings(**{name: value for name, value in config.items() if name != "n_members"})
 
 
+def _is_paper_like(config: Config) -> bool:
+    """One model and a score of losses alone, as in the paper; anything else is the estimator's own business."""
+    return config["n_members"] == 1 and config["aggregation"] != "nearest"
+
+
 def _run_npt(splits: list[Split], seeds: list[int], config: Config) -> Iterator[Scored]:
-    settings = _npt_settings(config)
-    if config["n_members"] == 1:
-        return run_single_members(splits, seeds, settings)
-    return run_estimator(splits, seeds, settings, config["n_members"])
+    if _is_paper_like(config):
+        return run_single_members(splits, seeds, _npt_settings(config))
+    return run_estimator(splits, seeds, _npt_settings(config), config["n_members"])
 
 
 def _stack_npt(config: Config, shape: Shape) -> int:
     settings = _npt_settings(config)
-    return stack_size(settings, shape.n_train, shape.n_features) if config["n_members"] == 1 else 1
+    return stack_size(settings, shape.n_train, shape.n_features) if _is_paper_like(config) else 1
 
 
 def _run_arrays(
@@ -114,7 +124,8 @@ def array_method(
 
 def _npt_method(name: str, label: str, row_attention: str | None) -> MethodSpec:
     fixed = () if row_attention is None else ("row_attention",)
-    return MethodSpec(name, label, 1, partial(_configure_npt, row_attention), _run_npt, _stack_npt, True, fixed)
+    configure = partial(_configure_npt, row_attention)
+    return MethodSpec(name, label, 1, configure, _run_npt, _stack_npt, True, default_version=2, fixed=fixed)
 
 
 _BASELINES = "nptad.baselines."

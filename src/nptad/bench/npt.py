@@ -21,9 +21,8 @@ from nptad.detector import NPTAD
 from nptad.ensemble import Ensemble, fit_side_by_side
 from nptad.errors import TableWarning
 from nptad.loss import CellLayout
-from nptad.nearest import nearest_distances
 from nptad.rng import spawn_seeds
-from nptad.score import Member, mask_losses, with_nearest
+from nptad.score import Member, mask_losses
 from nptad.settings import Settings
 from nptad.table import encode, learn_schema
 
@@ -43,10 +42,9 @@ def stack_size(settings: Settings, n_train: int, n_features: int) -> int:
 
 
 def run_single_members(splits: list[Split], seeds: list[int], settings: Settings) -> Iterator[Scored]:
-    """One member per split; splits whose encoded rows have the same layout train as one stack."""
+    """One member per split, with the paper's scores; splits of the same encoded layout train as one stack."""
     encoded = [_encode(split) for split in splits]
-    # Losses are scaled below, by every rule in its own way; only with distances do the settings insist on it.
-    trained = settings if settings.aggregation == "nearest" else replace(settings, scale_masks=False)
+    trained = replace(settings, scale_masks=False)  # losses are scaled below, by every rule in its own way
     for _, group in groupby(range(len(splits)), key=lambda i: encoded[i][0]):
         places = list(group)
         clock = Clock()
@@ -91,21 +89,17 @@ def _score(ensemble: Ensemble, train: np.ndarray, test: np.ndarray, settings: Se
 
     As in the paper, a test row that equals a training row is a new row all the same.
     """
-    member, near = ensemble.members[0], settings.aggregation == "nearest"
+    member = ensemble.members[0]
     with clock("score"):
         losses = _losses(member, test, ensemble.masks)
-        distances = nearest_distances(torch.from_numpy(test), member.neighbours).double() if near else None
     with clock("reference"):
         chosen = np.random.default_rng(0).permutation(len(train))[:_REFERENCE_ROWS]
         own = torch.from_numpy(ensemble.witnesses(train[chosen]).own)
         reference = _losses(member, train[chosen], ensemble.masks, own)
     scores = rule_of(settings.aggregation, settings.scale_masks)(losses, reference)
-    if distances is not None:
-        scores = with_nearest(torch.from_numpy(scores), distances / member.nearest_scale).numpy()
     return Scored(scores, clock, {name: rule(losses, reference) for name, rule in RULES.items()})
 
 
 def _losses(member: Member, x: np.ndarray, masks: Tensor, own: Tensor | None = None) -> np.ndarray:
     """Losses as they are: every rule scales them in its own way."""
-    plain = replace(member, mask_scale=torch.ones(len(masks)))
-    return mask_losses(plain, torch.from_numpy(x), masks, own).double().numpy()
+    return mask_losses(member.unscaled(len(masks)), torch.from_numpy(x), masks, own).double().numpy()

@@ -84,7 +84,7 @@ def wanted_runs(plan: Plan) -> Iterator[Task]:
             stack = spec.stack(config, shape_of(dataset))
             preset = plan.preset if spec.has_presets else ""
             for seed in plan.seeds:
-                yield Task(dataset, method, preset, spec.version, config, (seed,), None, 1, stack)
+                yield Task(dataset, method, preset, spec.version_under(preset), config, (seed,), None, 1, stack)
 
 
 def missing_tasks(plan: Plan, results: Path, *, retry: bool = False, shard: tuple[int, int] = (1, 1)) -> list[Task]:

@@ -80,7 +80,8 @@ Results = dict[tuple[Column, str], Series]
 
 def is_current(record: Record) -> bool:
     """Whether a record is of the method as it is now; those of unlisted methods always are."""
-    return record["method"] not in METHODS or record["version"] == METHODS[record["method"]].version
+    method = METHODS.get(record["method"])
+    return method is None or record["version"] == method.version_under(record["preset"])
 
 
 def has_published_rows(record: Record) -> bool:
