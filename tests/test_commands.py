@@ -476,7 +476,7 @@ def test_a_reason_that_is_a_difference_from_the_nearest_row_says_what_that_one_h
     reasons = (CellReason("kind", "p", "p", 0.9, 0.93, "q"), CellReason("size", 7.0, 2.0, 0.8, None, 3.25))
     assert (
         reasons_text(RowExplanation(0, 2.0, reasons, (), 0.0, None))
-        == "kind is p, q in the nearest row; size is 7, 3.25 in the nearest row"
+        == "kind is p, q in the row nearest otherwise; size is 7, 3.25 in the row nearest otherwise"
     )
 
 

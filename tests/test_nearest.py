@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import nptad.nearest
 from nptad.loss import CellLayout
-from nptad.nearest import nearest_differences, nearest_distances, prepare_neighbours
+from nptad.nearest import nearest_distances, nearest_without_each_cell, prepare_neighbours
 from reference import ReferenceNPT
 from tables import LAYOUTS, MIXED, random_model, random_rows
 
@@ -30,18 +30,24 @@ def test_agrees_with_a_plain_loop(layout, n_rows, n_context, missing, seed):
     ]
     neighbours = prepare_neighbours(context, layout)
     np.testing.assert_allclose(nearest_distances(rows, neighbours, own), slow, rtol=1e-5, atol=1e-6)
-    for row, mine, entry, differences in zip(
-        rows.numpy(), own, *nearest_differences(rows, neighbours, own), strict=True
-    ):
-        assert entry != mine
-        cells = [
-            0.0 if np.isnan(value) else reference.difference(j, value, context.numpy()[:, j], int(entry))
-            for j, value in enumerate(row)
-        ]
-        np.testing.assert_allclose(differences, cells, rtol=1e-5, atol=1e-6)
-        if not np.isnan(row).all():
-            nearest = min(reference.distance(row, context.numpy(), j) for j in range(n_context) if j != mine)
-            np.testing.assert_allclose(sum(cells) / (~np.isnan(row)).sum(), nearest, rtol=1e-5, atol=1e-6)
+    whole, without = nearest_without_each_cell(rows, neighbours, own)
+    for i, row in enumerate(rows.numpy()):
+        others = [entry for entry in range(n_context) if entry != own[i]]
+        differences = np.array(
+            [
+                [
+                    0.0 if np.isnan(value) else reference.difference(j, value, context.numpy()[:, j], entry)
+                    for j, value in enumerate(row)
+                ]
+                for entry in others
+            ]
+        )
+        for fast, ignored in ((whole, None), *((rest, j) for j, rest in enumerate(without))):
+            totals = differences.sum(axis=1) - (0.0 if ignored is None else differences[:, ignored])
+            few = np.sort(totals)[: min(3, n_context - 1)]
+            assert fast.total[i] == pytest.approx(few[0], rel=1e-5, abs=1e-5)
+            assert fast.mean_total[i] == pytest.approx(few.mean(), rel=1e-5, abs=1e-5)
+            assert totals[others.index(int(fast.place[i]))] == pytest.approx(few[0], rel=1e-5, abs=1e-5)
 
 
 @pytest.mark.parametrize("missing", [0.0, 0.2])

@@ -174,7 +174,7 @@ def reasons_text(why: RowExplanation) -> str:
 
 def _expectation(reason: CellReason) -> str:
     if reason.nearest is not None:
-        return f", {_short(reason.nearest)} in the nearest row"
+        return f", {_short(reason.nearest)} in the row nearest otherwise"
     if reason.expected is None:
         return ""
     if reason.probability is not None and reason.expected == reason.seen:  # the likeliest category, but not likely

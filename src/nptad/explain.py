@@ -12,7 +12,7 @@ import torch
 
 from nptad.ensemble import Ensemble, Witnesses
 from nptad.errors import NPTADError
-from nptad.nearest import nearest_differences
+from nptad.nearest import nearest_without_each_cell
 from nptad.progress import progress_bar
 from nptad.rawtable import backend_of, build_frame, read_columns
 from nptad.score import context_weights, expected_cells, mask_losses, pair_losses
@@ -54,12 +54,13 @@ class CellReason:
     """The cell's share of the row's score; the shares add up to it. What the losses make of the score is shared out in
     proportion to the fall of the row's loss (as it is, no logarithm taken) when the cell is ignored, 0 if it does not
     fall: a corrupted cell also spoils what is expected of the others. What the distance from the nearest training row
-    makes of it is shared out in proportion to the differences from that row, which may be another one for each
-    member."""
+    makes of it is shared out in proportion to the fall of that distance (from the nearest three, on average) when the
+    cell is ignored."""
     probability: float | None = None
     """Probability that the model gave to the seen category; None for numbers."""
     nearest: Category | None = None
-    """The other value that the nearest training row has, if the distance makes most of the contribution; else None."""
+    """The value in the training row that is nearest otherwise, when the cell is ignored, if the distance makes most of
+    the contribution, and if it differs; else None."""
 
 
 @dataclass(frozen=True)
@@ -232,8 +233,9 @@ def _explain_block(
             seen = readable(column, _plain(cells[column.name][i]))
             expected_value = readable(column, decode_cell(column, expected_code))
             in_nearest = None
-            if near and near.shares[i, j] > shares[i, j] / 2 and x[i, j] != ensemble.context[near.place[i], j]:
-                in_nearest = readable(column, decode_cell(column, float(ensemble.context[near.place[i], j])))
+            if near and near.shares[i, j] > shares[i, j] / 2:
+                other = ensemble.context[near.otherwise[i, j], j]
+                in_nearest = None if other == x[i, j] else readable(column, decode_cell(column, float(other)))
             contribution = float(contributions[i, j])
             reasons.append(CellReason(column.name, seen, expected_value, contribution, probability, in_nearest))
         nearest = None
@@ -298,35 +300,52 @@ class _Comparison:
 
     place: np.ndarray
     """The nearest row's place in the ensemble's context, (n,)."""
+    otherwise: np.ndarray
+    """The same of the row that is nearest when a cell is ignored, (n, D)."""
     distance: np.ndarray
     """How far it is, (n,); 1 is usual."""
     part: np.ndarray
     """What the distance makes of the score, between 0 and 1, (n, 1)."""
     shares: np.ndarray
-    """That part, shared out among the cells that differ, (n, D)."""
+    """That part, shared out among the cells, (n, D)."""
 
 
 def _compare_with_nearest(
     ensemble: Ensemble, x: np.ndarray, witnesses: Witnesses, by_member: np.ndarray
 ) -> _Comparison:
-    """The members' nearest rows may not be the same: the one named is the nearest of all, the rest are their means."""
+    """The members' nearest rows may not be the same: the nearest of all is named, parts and shares are means.
+
+    The differences from the nearest row alone could blame the wrong cell: two rows with the same absurd price may be
+    nearest to one another and differ in the year. So a cell answers for the fall of the distance when it is ignored,
+    as it does for that of the losses, and because without the year such a row is near its like, the distance is the
+    mean over the nearest few.
+    """
     place, nearest = np.full(len(x), -1), np.full(len(x), np.inf)
-    differences, part = np.zeros(x.shape), np.zeros((len(x), 1))
+    otherwise, least = np.full(x.shape, -1), np.full(x.shape, np.inf)
+    falls, part = np.zeros(x.shape), np.zeros((len(x), 1))
     n_observed = (~np.isnan(x)).sum(axis=1).clip(min=1)
     for k, member, judged, own in ensemble.hearings(witnesses):
         weight, rows = witnesses.weights[judged, k], torch.from_numpy(x[judged]).to(ensemble.device)
-        entry, differing = nearest_differences(rows, member.neighbours, own)
-        cells = differing.double().cpu().numpy()
-        distance = cells.sum(axis=1) / n_observed[judged] / member.nearest_scale
-        differences[judged] += weight[:, None] * cells
+        whole, without = nearest_without_each_cell(rows, member.neighbours, own)
+        distance = whole.total.double().cpu().numpy() / n_observed[judged] / member.nearest_scale
         score = by_member[judged, k]
         squared = np.divide(distance**2, score, out=np.zeros_like(score), where=score > 0)
         part[judged, 0] += weight * squared**2
-        better = distance < nearest[judged]
-        nearest[judged[better]] = distance[better]
-        place[judged[better]] = ensemble.neighbour_rows[k, entry.cpu().numpy()[better]]
+        _keep_nearer(place, nearest, judged, ensemble.neighbour_rows[k, whole.place.cpu().numpy()], distance)
+        for j, rest in enumerate(without):
+            falls[judged, j] += weight * (whole.mean_total - rest.mean_total).double().cpu().numpy()
+            entry, total = ensemble.neighbour_rows[k, rest.place.cpu().numpy()], rest.total.double().cpu().numpy()
+            _keep_nearer(otherwise[:, j], least[:, j], judged, entry, total)
     part = part.clip(max=1.0)
-    return _Comparison(place, nearest, part, part * _shares(differences))
+    return _Comparison(place, otherwise, nearest, part, part * _shares(falls))
+
+
+def _keep_nearer(
+    place: np.ndarray, distance: np.ndarray, rows: np.ndarray, new_place: np.ndarray, new_distance: np.ndarray
+) -> None:
+    """Put new places and distances of some rows where they are nearer."""
+    nearer = new_distance < distance[rows]
+    place[rows[nearer]], distance[rows[nearer]] = new_place[nearer], new_distance[nearer]
 
 
 def _largest(weights: np.ndarray, source: np.ndarray) -> tuple[TrainingRow, ...]:
@@ -371,7 +390,7 @@ def _shown_cells(row: RowExplanation) -> list[tuple[str, float, str]]:
             _short(reason.seen)
             + ("" if reason.probability is None else f" (probability {reason.probability:.1%})")
             + f", expected {_short(reason.expected)}"
-            + ("" if reason.nearest is None else f", {_short(reason.nearest)} in the nearest row"),
+            + ("" if reason.nearest is None else f", {_short(reason.nearest)} in the row nearest otherwise"),
         )
         for reason in row.reasons[:_SHOWN_CELLS]
     ]

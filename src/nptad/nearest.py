@@ -16,6 +16,9 @@ from nptad.loss import CellLayout
 _PAIRS_AT_ONCE = 2**18
 """Pairs of rows (rows x neighbours) compared at once, few enough to stay in the processor's cache."""
 
+_FEW = 3
+"""Nearest neighbours that tell what a cell has to do with the distance."""
+
 
 @dataclass(frozen=True)
 class NeighbourColumn:
@@ -108,19 +111,35 @@ def nearest_distances(x: Tensor, neighbours: list[NeighbourColumn], own: Tensor 
     return nearest / (~x.isnan()).sum(1).clamp(min=1)
 
 
-@torch.no_grad()
-def nearest_differences(
-    x: Tensor, neighbours: list[NeighbourColumn], own: Tensor | None = None
-) -> tuple[Tensor, Tensor]:
-    """The place of each row's nearest neighbour, (n,), and how much each cell differs from it, (n, D).
+@dataclass(frozen=True)
+class Nearest:
+    """The nearest neighbours of rows."""
 
-    For few rows: it takes twice the time of :func:`nearest_distances`, which are the means of these differences.
+    total: Tensor
+    """Sum of the differences from the nearest one."""
+    mean_total: Tensor
+    """The mean over the nearest few."""
+    place: Tensor
+    """Place of the nearest one among the neighbours."""
+
+
+@torch.no_grad()
+def nearest_without_each_cell(
+    x: Tensor, neighbours: list[NeighbourColumn], own: Tensor | None = None
+) -> tuple[Nearest, list[Nearest]]:
+    """The nearest neighbours of each row, (n,), and those that are nearest when one of its D cells is ignored.
+
+    For few rows: it takes many times the time of :func:`nearest_distances`.
     """
-    place = _totals(x, neighbours, own).argmin(1)
-    differences = [
-        column.differences(cells).gather(1, place[:, None]) for column, cells in zip(neighbours, x.T, strict=True)
-    ]
-    return place, torch.cat(differences, dim=1)
+    totals = _totals(x, neighbours, own)
+    n_others = totals.shape[1] - (own is not None)
+
+    def nearest(totals: Tensor) -> Nearest:
+        smallest = totals.topk(max(1, min(_FEW, n_others)), dim=1, largest=False)
+        return Nearest(smallest.values[:, 0], smallest.values.mean(1), smallest.indices[:, 0])
+
+    columns = zip(neighbours, x.T, strict=True)
+    return nearest(totals), [nearest(totals - column.differences(cells)) for column, cells in columns]
 
 
 def _totals(x: Tensor, neighbours: list[NeighbourColumn], own: Tensor | None) -> Tensor:

@@ -115,7 +115,7 @@ def print_explanation(explanation: Explanation) -> None:
         table.add_column("column")
         table.add_column("seen", overflow="ellipsis", max_width=30)
         table.add_column("expected", overflow="ellipsis", max_width=30)
-        table.add_column("nearest row", overflow="ellipsis", max_width=30)
+        table.add_column("nearest otherwise", overflow="ellipsis", max_width=30)
         table.add_column("probability", justify="right")
         table.add_column("contribution", justify="right")
         for reason in why.reasons:

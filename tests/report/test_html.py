@@ -233,7 +233,7 @@ def test_a_category_that_was_expected_is_said_with_its_probability(summary: dict
     assert "expected" not in first
     reason["nearest"] = "q"
     first = first_reason(render(changed))
-    assert "nearest row" in first
+    assert "nearest otherwise" in first
     assert "likely" not in first
 
 

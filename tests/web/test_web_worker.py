@@ -269,7 +269,7 @@ def test_the_page_says_how_likely_a_category_was_that_was_expected_and_what_the_
         config=None,
     ).body.decode()
     assert "7\N{NO-BREAK SPACE}% likely" in page
-    assert "nearest row <bdi>3.25" in page
+    assert "nearest otherwise <bdi>3.25" in page
     assert "expected <bdi>" not in page
 
 
