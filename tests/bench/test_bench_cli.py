@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from functools import partial
 from pathlib import Path
 
@@ -52,6 +53,7 @@ def test_run_does_what_is_asked_for_and_nothing_twice(monkeypatch, tmp_path, cap
 def test_options_reach_the_runs(monkeypatch, tmp_path):
     use_worker(monkeypatch, tmp_path)
     common = ("run", "--methods", "npt-ad", "--datasets", "wine", "--results", "there", "--preset", "default")
+    (tmp_path / "sets").mkdir()
     bench(*common, "--seeds", "0-3", "--shard", "2/2", "--set", "n_steps=7", "--threads", "3", "--data", "sets")
     assert [path.name for path in (tmp_path / "there" / "runs").iterdir()] == ["wine.shard-2-of-2.jsonl"]
     records = read_records(tmp_path / "there" / "runs")
@@ -89,7 +91,39 @@ def test_runs_that_fail_are_counted_and_told_by_the_exit_code(monkeypatch, tmp_p
     assert ended.value.code == 1
     assert len(runs()) == 6  # the others go on
     assert capsys.readouterr().err.endswith("4 runs failed; `nptad bench status` says why, `--retry` repeats them.\n")
-    bench(*asked)  # nothing left to run, nothing that failed
+    with pytest.raises(SystemExit) as ended:
+        bench(*asked)  # nothing left to run, but not all is well
+    assert ended.value.code == 1
+
+
+def test_a_run_that_had_no_data_is_missing_and_not_failed_for_good(monkeypatch, tmp_path):
+    asked = ("run", "--methods", "mask-knn", "--datasets", "wine", "--seeds", "0")
+    use_worker(monkeypatch, tmp_path)
+    with pytest.raises(InputError, match=r"^--data nowhere is no folder"):
+        bench(*asked, "--data", "nowhere")
+    assert runs() == []
+    bench(*asked)
+    path = tmp_path / "results" / "runs" / "wine.jsonl"
+    lacking = json.loads(path.read_text()) | {"outcome": "failed", "reason": "DataError: No wine."}
+    path.write_text(json.dumps(lacking) + "\n")
+    bench(*asked)
+    assert [record["outcome"] for record in read_records(tmp_path / "results" / "runs")] == ["done"]
+
+
+def test_finished_runs_are_repeated_when_asked_to(monkeypatch, tmp_path):
+    use_worker(monkeypatch, tmp_path)
+    asked = ("run", "--methods", "mask-knn", "--datasets", "wine", "--seeds", "0-1")
+    for again in ((), (), ("--again",)):
+        bench(*asked, *again)
+    assert len((tmp_path / "results" / "runs" / "wine.jsonl").read_text().splitlines()) == 4
+    assert len(runs()) == 2
+
+
+@pytest.mark.parametrize("option", ["--time-limit", "--memory-limit"])
+def test_a_limit_is_above_zero(option, capsys):
+    with pytest.raises(SystemExit):
+        app(["run", option, "-5"])
+    assert "Must be > 0" in capsys.readouterr().err
 
 
 def test_a_setting_counts_for_the_methods_that_take_settings(monkeypatch, tmp_path):

@@ -310,6 +310,8 @@ def test_a_data_set_of_ones_own_is_a_function(monkeypatch, tmp_path):
         ("np.zeros((3, 2)), [0, 1]", r"rows of shape \(3, 2\) with labels of shape \(2,\)"),
         ("np.zeros(3), [0, 1, 0]", r"rows of shape \(3,\)"),
         ("np.zeros((3, 2)), [0, 0, 0]", "it needs normal rows and anomalies"),
+        ("np.zeros((3, 2)), [0, 0, 1], [2]", "it has no column 2"),
+        ("np.zeros((3, 2)), [0, 0, 1], [-1]", "it has no column -1"),
         ("[['a', 'b']] * 3, [0, 1, 0]", "could not convert string to float"),
         ("np.zeros((3, 2))", r"rows of shape \(2,\)"),
         ("1 / 0", "ZeroDivisionError: division by zero"),

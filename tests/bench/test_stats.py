@@ -165,10 +165,10 @@ def test_runs_of_another_version_or_of_methods_not_listed_do_not_count():
     assert [column.preset for column, _ in gather(older)] == ["paper"]
 
 
-def test_a_method_of_ones_own_comes_last_under_the_name_of_its_class_and_is_not_imported():
+def test_a_method_of_ones_own_comes_last_under_its_full_name_and_is_not_imported():
     records = [a_record("wine", "mask-knn"), an_own_record("wine"), a_record("wine", "npt-ad", "paper")]
     columns = columns_of(gather(records), ["wine"])
-    assert [column.label for column in columns] == ["NPT-AD", "Mask-KNN", "Class"]
+    assert [column.label for column in columns] == ["NPT-AD", "Mask-KNN", "mine:Class"]
     assert Column("mine:KNN", "").label == "mine:KNN"  # not to be taken for ours
 
 

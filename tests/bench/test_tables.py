@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import re
+import shutil
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -455,11 +456,21 @@ def test_a_method_of_ones_own_is_in_all_tables_and_figures(tmp_path):
     study = [*small_study(), *(an_own_record(name, f1=99.0) for name in ("wine", "glass", "breastw"))]
     page = page_of(tmp_path, study)
     assert "| wine | 3 | 3 | 3 | 3 | 1 |" in section(page, "Coverage")
-    assert "| Class | 99.0 |" in section(page, "All methods")
-    assert "| Class |" in section(page, "All methods, F1")
+    assert "| mine:Class | 99.0 |" in section(page, "All methods")
+    assert "| mine:Class |" in section(page, "All methods, F1")
     draw_all(tmp_path)
     for name in ("mean_f1", "mean_rank", "critical_difference", "accuracy_runtime"):
-        assert any("Class" in said for said in words(tmp_path / "figures" / f"{name}.svg")), name
+        assert any("mine:Class" in said for said in words(tmp_path / "figures" / f"{name}.svg")), name
+
+
+def test_a_method_tried_on_few_data_sets_leaves_the_means_of_the_others_alone(tmp_path):
+    page = page_of(tmp_path, [*small_study(), an_own_record("wine", f1=99.0)])
+    summary = section(page, "All methods")
+    assert "the 3 data sets on which every method has run (but mine:Class)" in summary
+    assert "| NPT-AD | 73.0 |" in summary
+    assert "| mine:Class |  |  |  | 1 |" in summary
+    mean = next(line for line in section(page, "All methods, F1").splitlines() if line.startswith("| mean |"))
+    assert mean.split(" | ")[1:6] == ["73.0", "33.0", "75.0", "43.0", ""]
 
 
 def test_a_data_set_of_ones_own_is_in_the_tables_after_the_papers(tmp_path):
@@ -554,16 +565,22 @@ def test_figures_that_can_be_drawn_no_more_are_removed(tmp_path):
     write_store(tmp_path, small_study())
     draw_all(tmp_path)
     (tmp_path / "figures" / "mine.svg").touch()
-    write_store(tmp_path, [a_record("pima", "lof")])  # no data set is common to all methods any more
+    shutil.rmtree(tmp_path / "runs")
+    write_store(tmp_path, [a_record("wine", "npt-ad", "paper"), a_record("pima", "lof")])  # nothing in common
     left = {path.stem for path in draw_all(tmp_path)}
-    assert left == {"contamination", "against_published"}
+    assert left == {"against_published"}
     assert {path.stem for path in (tmp_path / "figures").iterdir()} == {*left, "mine"}
 
 
 @pytest.mark.parametrize("draw", [accuracy_against_runtime, ours_against_published])
 def test_the_names_of_points_cover_nothing_and_stay_in_the_picture(draw):
     """All points are in one corner: the lowest and fastest, or the highest."""
-    crowd = [a_record("wine", name, f1=50 + i / 5) for i, name in enumerate(METHODS) if not METHODS[name].has_presets]
+    crowd = [
+        a_record(dataset, name, f1=50 + i / 5)
+        for i, name in enumerate(METHODS)
+        if not METHODS[name].has_presets
+        for dataset in DATASETS
+    ]
     crowd += [a_record(name, "npt-ad", "paper", f1=published_f1(name, "npt-ad")) for name in DATASETS]
     figure = draw(gather(crowd))
     figure.draw_without_rendering()

@@ -26,6 +26,7 @@ app = App(name="bench", help="Reproduce the paper: run methods on data sets, dra
 
 RESULTS = Path("results")
 Positive = Annotated[int, Parameter(validator=Number(gte=1))]
+PositiveNumber = Annotated[float, Parameter(validator=Number(gt=0))]
 _SMALL = "wine,lympho,glass,vertebral,wbc,ecoli,ionosphere,breastw,pima"
 
 
@@ -41,9 +42,10 @@ def run(
     threads: Positive = 1,
     engine: Literal["local", "ray"] = "local",
     shard: str = "1/1",
-    time_limit: float | None = None,
-    memory_limit: float | None = None,
+    time_limit: PositiveNumber | None = None,
+    memory_limit: PositiveNumber | None = None,
     retry: bool = False,
+    again: bool = False,
     data: Path | None = None,
     results: Path = RESULTS,
 ) -> None:
@@ -78,22 +80,29 @@ def run(
         MiB that a run may take.
     retry : bool
         Repeat the runs that failed or exceeded a limit.
+    again : bool
+        Repeat the finished runs too, such as those of a method or data set of your own that has changed.
     data : Path
         Directory of the data sets; NPTAD_DATA, the cache or a download otherwise.
     results : Path
         Where results are kept.
     """
     from nptad.bench.progress import live_view
-    from nptad.bench.run import Limits, missing_tasks, run_tasks
+    from nptad.bench.run import Limits, count_failed, missing_tasks, run_tasks
 
+    if data is not None and not data.is_dir():
+        raise InputError(f"--data {data} is no folder; give the one that has the data sets, or none to download them.")
     part = _shard(shard)
     plan = _plan(methods, datasets, seeds, preset, set_)
-    tasks = missing_tasks(plan, results / "runs", retry=retry, shard=part)
+    tasks = missing_tasks(plan, results / "runs", retry=retry, again=again, shard=part)
     console = Console(stderr=True)
     if not tasks:
         console.print(
-            "Every run asked for has a record: `nptad bench status` shows them, `--retry` repeats failed ones."
+            "Every run asked for has a record: `nptad bench status` shows them, `--retry` repeats failed ones, "
+            "`--again` all.",
+            soft_wrap=True,
         )
+        _exit_if_failed(count_failed(plan, results / "runs", part), console)
         return
     carry_out = None
     if engine == "ray":
@@ -118,8 +127,12 @@ def run(
             report=report,
             carry_out=carry_out,
         )
-    if failed := outcomes["failed"]:
-        runs = "1 run" if failed == 1 else f"{failed} runs"
+    _exit_if_failed(outcomes["failed"], console)
+
+
+def _exit_if_failed(n_failed: int, console: Console) -> None:
+    if n_failed:
+        runs = "1 run" if n_failed == 1 else f"{n_failed} runs"
         console.print(f"{runs} failed; `nptad bench status` says why, `--retry` repeats them.", soft_wrap=True)
         sys.exit(1)
 
@@ -252,7 +265,7 @@ def _datasets(text: str, known: Iterable[str]) -> list[str]:
     from nptad.bench.protocol import parse_name
 
     parsed = map(parse_name, _names(text, known))
-    return [name if share is None else f"{name}@{share:g}" for name, share in parsed]
+    return list(dict.fromkeys(name if share is None else f"{name}@{share:g}" for name, share in parsed))
 
 
 def _seeds(text: str) -> tuple[int, ...]:

@@ -20,6 +20,7 @@ from nptad.bench.stats import (
     count_datasets,
     datasets_of,
     gather,
+    main_columns,
     mean_ranks,
     spread,
 )
@@ -71,7 +72,7 @@ def draw_all(results: Path) -> list[Path]:
 
 def _means(results: Results) -> tuple[list[Column], list[str], np.ndarray]:
     """Columns, the data sets that all of them have, and mean F1, (data sets, columns)."""
-    columns = columns_of(results, datasets_of(results))
+    columns = main_columns(results, datasets_of(results))
     common = common_datasets(results, columns, datasets_of(results))
     values = [[results[column, name].values().mean() for column in columns] for name in common]
     return columns, common, np.array(values).reshape(len(common), len(columns))

@@ -186,14 +186,12 @@ def method_spec(name: str) -> MethodSpec:
     Examples
     --------
     >>> method_spec("knn").label, method_spec("my_module:MyClass").label
-    ('KNN', 'MyClass')
+    ('KNN', 'my_module:MyClass')
     """
     if name in METHODS:
         return METHODS[name]
     if is_own(name):
-        label = name.partition(":")[2]
-        taken = label in {spec.label for spec in METHODS.values()}
-        return array_method(name, name if taken else label, name)
+        return array_method(name, name, name)
     raise InputError(f"There is no method {name!r}; choose from {', '.join(METHODS)}, or give module:Class.")
 
 

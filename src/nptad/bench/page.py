@@ -35,6 +35,7 @@ from nptad.bench.tables import (
     runtime_table,
     summary_table,
 )
+from nptad.errors import NPTADError
 from nptad.files import replacing
 
 START, END = "<!-- summary: written by nptad bench tables -->", "<!-- end of summary -->"
@@ -136,7 +137,7 @@ def _coverage(records: list[Record], results: Results, reasons: dict[str, str]) 
         lines.append(f"| {dataset} | " + " | ".join(str(count or "") for count in counts) + " |")
     changed = [
         f"* {dataset}, {column.label}: {text}"
-        for dataset in DATASETS
+        for dataset in datasets_of(results)
         for column in columns
         if (column, dataset) in results and (text := _changes(results[column, dataset]))
     ]
@@ -197,9 +198,15 @@ def _contamination_settings(results: Results) -> str:
 
 
 def _changes(series: Series) -> str:
-    """The settings that are not those of the preset, and whether the rows are not the published ones."""
+    """The settings that are not those of the preset, and whether the rows are not the published ones.
+
+    All settings on a data set of one's own whose module is not here: nobody can tell what its preset would be.
+    """
     spec, preset_name = method_spec(series.column.method), series.column.preset or "paper"
-    preset = spec.configure(preset_name, shape_of(series.dataset))  # type: ignore[arg-type]
+    try:
+        preset = spec.configure(preset_name, shape_of(series.dataset))  # type: ignore[arg-type]
+    except NPTADError:
+        preset = {}
     changed = [
         f"{name} {value}" + (f" instead of {_plain(preset[name])}" if name in preset else "")
         for name, value in series.config.items()

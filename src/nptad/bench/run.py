@@ -22,11 +22,13 @@ from nptad.bench.datasets import find_dataset
 from nptad.bench.methods import METHODS, Config, MethodSpec, Shape, find_method
 from nptad.bench.presets import Preset
 from nptad.bench.protocol import parse_name
-from nptad.bench.store import Record, append_record, config_hash, key_of, read_records
+from nptad.bench.store import Key, Record, append_record, config_hash, key_of, read_records
 from nptad.bench.worker import Task
-from nptad.errors import InputError
+from nptad.errors import DataError, InputError
 
 _POLL_SECONDS = 0.2
+_ENDING_SECONDS = 10
+"""How long a worker may take to end once it has closed its messages."""
 _SEEDS_PER_PROCESS = 8
 """A process does at most this many seeds, so that jobs share out evenly; starting one takes a few seconds."""
 
@@ -87,16 +89,16 @@ def wanted_runs(plan: Plan) -> Iterator[Task]:
                 yield Task(dataset, method, preset, spec.version_under(preset), config, (seed,), None, 1, stack)
 
 
-def missing_tasks(plan: Plan, results: Path, *, retry: bool = False, shard: tuple[int, int] = (1, 1)) -> list[Task]:
-    """The runs of the plan that have no record yet, gathered into tasks; ``retry`` repeats those that failed."""
-    known = {key_of(r) for r in read_records(results) if r["outcome"] == "done" or not retry}
-    index, count = shard
-    todo = [
-        run
-        for place, run in enumerate(wanted_runs(plan))
-        if place % count == index - 1
-        and (run.dataset, run.method, config_hash(run.config), run.seeds[0], run.version) not in known
-    ]
+def missing_tasks(
+    plan: Plan, results: Path, *, retry: bool = False, again: bool = False, shard: tuple[int, int] = (1, 1)
+) -> list[Task]:
+    """The runs of the plan that have no record yet, gathered into tasks.
+
+    Runs that had no data are missing too. ``retry`` repeats all that failed, ``again`` those that are done as well.
+    """
+    records = [] if again else read_records(results)
+    known = {key_of(r) for r in records if r["outcome"] == "done" or not (retry or _lacked_data(r))}
+    todo = [run for run in _share(plan, shard) if _key(run) not in known]
     groups: dict[tuple[str, str], list[Task]] = {}
     for run in todo:
         groups.setdefault((run.dataset, run.method), []).append(run)
@@ -107,6 +109,25 @@ def missing_tasks(plan: Plan, results: Path, *, retry: bool = False, shard: tupl
             seeds = tuple(run.seeds[0] for run in runs[first : first + size])
             tasks.append(replace(runs[0], seeds=seeds))
     return tasks
+
+
+def count_failed(plan: Plan, results: Path, shard: tuple[int, int] = (1, 1)) -> int:
+    """How many runs of the plan have failed; one over a limit has not."""
+    failed = {key_of(r) for r in read_records(results) if r["outcome"] == "failed"}
+    return sum(_key(run) in failed for run in _share(plan, shard))
+
+
+def _share(plan: Plan, shard: tuple[int, int]) -> Iterator[Task]:
+    index, count = shard
+    return (run for place, run in enumerate(wanted_runs(plan)) if place % count == index - 1)
+
+
+def _key(run: Task) -> Key:
+    return run.dataset, run.method, config_hash(run.config), run.seeds[0], run.version
+
+
+def _lacked_data(record: Record) -> bool:
+    return str(record.get("reason", "")).startswith(f"{DataError.__name__}:")
 
 
 def run_tasks(
@@ -214,23 +235,39 @@ def _worker(task: Task) -> Iterator[tuple[subprocess.Popen, queue.Queue]]:
             to_worker.flush()
         yield process, messages
     finally:
-        process.kill()
-        process.wait()
+        _kill(process)
         with suppress(BrokenPipeError):
             to_worker.close()
 
 
 def _ending(process: subprocess.Popen) -> str:
     """How a worker came to its end that says nothing any more."""
-    process.kill()
-    code = process.wait()
+    try:
+        code = process.wait(_ENDING_SECONDS)  # its messages end before it does
+    except subprocess.TimeoutExpired:
+        _kill(process)
+        code = process.wait()
     if code < 0:
         return f"The worker process was killed by signal {-code} ({signal.strsignal(-code)})"
     return f"The worker process ended with exit code {code}"
 
 
+def _kill(process: subprocess.Popen) -> None:
+    """End a worker with all that it has started: it leads a session of its own."""
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
 def _memory_mib(pid: int) -> float:
+    """What a process and those that it has started take."""
     try:
-        return psutil.Process(pid).memory_info().rss / 2**20
+        process = psutil.Process(pid)
+        family = [process, *process.children(recursive=True)]
     except psutil.Error:
         return 0.0
+    total = 0.0
+    for member in family:
+        with suppress(psutil.Error):
+            total += member.memory_info().rss / 2**20
+    return total

@@ -17,6 +17,11 @@ from nptad.bench.protocol import parse_name
 from nptad.bench.store import Record
 
 SIGNIFICANCE = 0.05
+ROUNDING = 2
+"""Decimals to which means are compared. Records have three of them, so that means that are equal (two thirds of the
+anomalies on average, say) can differ in the third."""
+MAIN_SHARE = 2 / 3
+"""Of the data sets that have any result, how many a column needs to count in means over data sets."""
 DEPENDENCY_MARGIN = 6.0
 """Points of F1 within which a method counts as good as the best. With it the published figures give the paper's own
 table of dependencies for all data sets but shuttle and campaign; no other margin does better."""
@@ -144,6 +149,13 @@ def columns_of(results: Results, datasets: Container[str]) -> list[Column]:
     ]
 
 
+def main_columns(results: Results, datasets: list[str]) -> list[Column]:
+    """The columns that count in means over data sets: a method tried on a few would leave little in common."""
+    begun = {name for _, name in results} & set(datasets)
+    columns = columns_of(results, datasets)
+    return [c for c in columns if sum((c, name) in results for name in begun) >= MAIN_SHARE * len(begun)]
+
+
 def common_datasets(results: Results, columns: list[Column], order: list[str]) -> list[str]:
     """The data sets on which all columns have results."""
     return [name for name in order if columns and all((column, name) in results for column in columns)]
@@ -161,8 +173,10 @@ def mean_ranks(values: np.ndarray) -> np.ndarray:
     --------
     >>> mean_ranks(np.array([[90.0, 80.0, 80.0], [70.0, 60.0, 50.0]])).tolist()
     [1.0, 2.25, 2.75]
+    >>> mean_ranks(np.array([[66.667, 66.66667]])).tolist()  # equal, as records have them
+    [1.5, 1.5]
     """
-    return stats.rankdata(-values, axis=1).mean(axis=0)
+    return stats.rankdata(-np.round(values, ROUNDING), axis=1).mean(axis=0)
 
 
 def out_of_order(values: Sequence[float], reference: Sequence[float]) -> list[int]:

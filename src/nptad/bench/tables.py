@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+
 import numpy as np
 
 from nptad.bench.datasets import DATASETS
@@ -11,6 +13,7 @@ from nptad.bench.presets import paper_table
 from nptad.bench.rules import RULES
 from nptad.bench.stats import (
     DEPENDENCY_MARGIN,
+    ROUNDING,
     Column,
     Results,
     best_group,
@@ -19,6 +22,7 @@ from nptad.bench.stats import (
     count_datasets,
     datasets_of,
     dependencies,
+    main_columns,
     mean_ranks,
     spread,
 )
@@ -68,16 +72,16 @@ def main_table(results: Results, metric: str) -> Grid:
         marks = iter(best_group([s.values(metric) for s in series if s is not None]))
         cells: list[Cell] = [None if s is None else _figure(s.values(metric), bold=next(marks)) for s in series]
         rows.append([dataset, *cells, *(_optional(published_f1(dataset, method)) for method in published)])
-    common = common_datasets(results, columns, datasets)
+    common = common_datasets(results, main_columns(results, datasets), datasets)
     if common:
         rows += _summary(results, columns, common, metric, published)
     titles = ["data set", *(column.label for column in columns), *(f"{METHODS[m].label}, published" for m in published)]
     return Grid(
         f"main_{metric}",
         f"{METRICS[metric]} in %, mean and standard deviation over seeds; bold: those that no other one beats "
-        "significantly (Welch's t-test, 5 %); a single run if no mean of several is above it. The last rows are over "
-        f"the {count_datasets(common)} that all methods have, the mean standard deviation over those of them on which "
-        "the method has several runs.",
+        "significantly (Welch's t-test, 5 %, which says little about two or three runs); a single run if no mean of "
+        f"several is above it. The last rows are over the {count_datasets(common)} that all methods have{_but(results)}"
+        ", the mean standard deviation over those of them on which the method has several runs.",
         titles,
         rows,
     )
@@ -86,36 +90,23 @@ def main_table(results: Results, metric: str) -> Grid:
 def summary_table(results: Results) -> Grid:
     """A line for every method: over the data sets that all methods have, best mean F1 first, and beside NPT-AD."""
     datasets = datasets_of(results)
-    columns = columns_of(results, datasets)
+    columns = main_columns(results, datasets)
     common = common_datasets(results, columns, datasets)
     rows: list[list[Cell]] = []
     if common:
         f1, auroc = (np.array([_means(results, c, common, metric) for c in columns]) for metric in ("f1", "auroc"))
         ranks = mean_ranks(f1.T)
         for place in np.argsort(-f1.mean(axis=1), kind="stable"):
-            column = columns[place]
-            series = [results[column, name] for name in common]
-            counts = [len(s.records) for s in series]
-            splits = f"{min(counts)}-{max(counts)}" if min(counts) < max(counts) else str(counts[0])
-            middle = float(np.median([s.training_seconds() + s.scoring_seconds() for s in series]))
-            shared = common_datasets(results, [column, NPT_AD], datasets)
-            theirs, ours = (_means(results, c, shared, "f1") for c in (column, NPT_AD))
-            is_other = bool(shared) and column != NPT_AD
-            rows.append(
-                [
-                    column.label,
-                    *_figures(np.array([f1[place].mean(), auroc[place].mean(), ranks[place]])),
-                    splits,
-                    _short(middle),
-                    str(len(shared)),
-                    _mean(theirs),
-                    _mean(ours) if is_other else None,
-                    f"{_count(theirs, ours)}-{_count(ours, theirs)}" if is_other else None,
-                ]
-            )
+            figures = _figures(np.array([f1[place].mean(), auroc[place].mean(), ranks[place]]))
+            rows.append(_summary_row(results, columns[place], figures, common, datasets))
+    for column in columns_of(results, datasets):
+        if column not in columns:
+            own = [name for name in datasets if (column, name) in results]
+            rows.append(_summary_row(results, column, [None] * 3, own, datasets))
     return Grid(
         "summary",
-        f"Means over random splits and the {count_datasets(common)} on which every method has run; F1 and AUROC in %; "
+        f"Means over random splits and the {count_datasets(common)} on which every method has run{_but(results)}; F1 "
+        "and AUROC in %; "
         "seconds: processor time of training and scoring, the median data set. The last four columns: over all data "
         "sets on which both it and NPT-AD with the paper's settings have run, its F1, that of NPT-AD, and on how many "
         "of them its F1 is above that of NPT-AD and below.",
@@ -135,13 +126,44 @@ def summary_table(results: Results) -> Grid:
     )
 
 
+def _summary_row(
+    results: Results, column: Column, figures: Sequence[Cell], datasets: list[str], all_datasets: list[str]
+) -> list[Cell]:
+    """A method's figures over the data sets that count, its runs on them, and how it compares with NPT-AD on all."""
+    series = [results[column, name] for name in datasets]
+    counts = [len(s.records) for s in series]
+    splits = f"{min(counts)}-{max(counts)}" if min(counts) < max(counts) else str(counts[0])
+    middle = float(np.median([s.training_seconds() + s.scoring_seconds() for s in series]))
+    shared = common_datasets(results, [column, NPT_AD], all_datasets)
+    theirs, ours = (_means(results, c, shared, "f1") for c in (column, NPT_AD))
+    is_other = bool(shared) and column != NPT_AD
+    return [
+        column.label,
+        *figures,
+        splits,
+        _short(middle),
+        str(len(shared)),
+        _mean(theirs),
+        _mean(ours) if is_other else None,
+        f"{_count(theirs, ours)}-{_count(ours, theirs)}" if is_other else None,
+    ]
+
+
+def _but(results: Results) -> str:
+    """Which methods have too few results to count in means over data sets."""
+    datasets = datasets_of(results)
+    main = main_columns(results, datasets)
+    others = [column.label for column in columns_of(results, datasets) if column not in main]
+    return f" (but {', '.join(others)})" if others else ""
+
+
 def _means(results: Results, column: Column, datasets: list[str], metric: str) -> list[float]:
     return [float(results[column, name].values(metric).mean()) for name in datasets]
 
 
 def _count(values: list[float], others: list[float]) -> int:
     """On how many data sets the first are above the second."""
-    return sum(value > other for value, other in zip(values, others, strict=True))
+    return sum(np.round(value - other, ROUNDING) > 0 for value, other in zip(values, others, strict=True))
 
 
 def paper_order(results: Results) -> list[tuple[Column, float, float]]:
@@ -184,15 +206,21 @@ def rank_table(results: Results) -> Grid:
 def _summary(
     results: Results, columns: list[Column], common: list[str], metric: str, published: list[str]
 ) -> list[list[Cell]]:
-    runs = [[results[column, name].values(metric) for name in common] for column in columns]
+    main = main_columns(results, datasets_of(results))
+    runs = [[results[column, name].values(metric) for name in common] for column in main]
     means = np.array([[values.mean() for values in column] for column in runs]).T
     spreads = [[value for values in column if (value := spread(values)) is not None] for column in runs]
     theirs = [[value for name in common if (value := published_f1(name, m)) is not None] for m in published]
     blank: list[Cell] = [None] * len(published)
+
+    def placed(figures: Iterable[Cell]) -> list[Cell]:
+        of_column = dict(zip(main, figures, strict=True))
+        return [of_column.get(column) for column in columns]
+
     return [
-        ["mean", *_figures(means.mean(axis=0)), *map(_mean, theirs)],
-        ["mean std", *map(_mean, spreads), *blank],
-        ["mean rank", *_figures(mean_ranks(means)), *blank],
+        ["mean", *placed(_figures(means.mean(axis=0))), *map(_mean, theirs)],
+        ["mean std", *placed(map(_mean, spreads)), *blank],
+        ["mean rank", *placed(_figures(mean_ranks(means))), *blank],
     ]
 
 
