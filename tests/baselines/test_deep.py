@@ -225,6 +225,11 @@ class TestGOAD:
 
 
 class TestNeuTraLAD:
+    @pytest.mark.parametrize(("n_rows", "batch_size"), [(1, 128), (5, 1)])
+    def test_one_row_cannot_be_normalised(self, n_rows, batch_size):
+        with pytest.raises(InputError, match=r"^NeuTraL-AD normalises over a batch; .*\.$"):
+            NeuTraLAD(batch_size=batch_size).fit(np.random.default_rng(0).normal(size=(n_rows, 3)))
+
     def test_deterministic_contrastive_loss(self):
         encoded = torch.randn(3, 5, 4)
         actual = neutral_ad.contrastive_losses(encoded, 0.5)

@@ -42,3 +42,8 @@ def test_samples_are_limited():
 def test_bad_parameters(parameters):
     with pytest.raises(InputError, match=f"{next(iter(parameters))} must"):
         GMMEnsemble(**parameters).fit(np.zeros((5, 2)))
+
+
+def test_one_row_has_no_spread():
+    with pytest.raises(InputError, match=r"^A Gaussian mixture .* at least 2 training rows, got 1\.$"):
+        GMMEnsemble().fit([[1.0, 2.0]])

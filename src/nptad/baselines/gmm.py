@@ -64,6 +64,8 @@ class GMMEnsemble:
     def fit(self, x: Any) -> GMMEnsemble:
         """Fit the mixtures to bootstrap samples of the training rows ``x``."""
         rows = check_rows(x)
+        if len(rows) < 2:
+            raise InputError("A Gaussian mixture has a spread to learn; it needs at least 2 training rows, got 1.")
         size = min(check_count("max_samples", self.max_samples), len(rows))
         components = [check_count("Every number in n_components", number) for number in self.n_components]
         if not components:
