@@ -200,8 +200,8 @@ def test_a_cell_is_compared_with_a_value_that_differs(fitted, table):
     compared = [reason for reason in cells if reason.nearest is not None]
     assert 0 < len(compared) < len(cells)
     for reason in compared:
-        same_kind = pytest.approx(reason.nearest, rel=1e-4) if isinstance(reason.nearest, float) else reason.nearest
-        assert same_kind in table[reason.column].tolist()
+        value = pytest.approx(reason.nearest, rel=1e-4) if isinstance(reason.nearest, float) else reason.nearest
+        assert value in table[reason.column].tolist()
         assert reason.nearest != reason.seen
 
 

@@ -224,8 +224,8 @@ def _own_dataset(name: str) -> Dataset:
         table = _labelled(name, np.asarray(x, dtype=np.float64), np.asarray(y), categorical)
         if table.y.all() or not table.y.any():
             raise ValueError("it needs normal rows and anomalies")
-        if not set(categorical) <= set(range(table.x.shape[1])):
-            raise ValueError(f"it has no column {next(j for j in categorical if not 0 <= j < table.x.shape[1])}")
+        if unknown := set(categorical) - set(range(table.x.shape[1])):
+            raise ValueError(f"it has no column {min(unknown)}")
     n, d = table.x.shape
     return Dataset(
         name,

@@ -13,7 +13,7 @@ from nptad.bench.presets import paper_table
 from nptad.bench.rules import RULES
 from nptad.bench.stats import (
     DEPENDENCY_MARGIN,
-    ROUNDING,
+    RESOLUTION,
     Column,
     Results,
     best_group,
@@ -163,7 +163,7 @@ def _means(results: Results, column: Column, datasets: list[str], metric: str) -
 
 def _count(values: list[float], others: list[float]) -> int:
     """On how many data sets the first are above the second."""
-    return sum(np.round(value - other, ROUNDING) > 0 for value, other in zip(values, others, strict=True))
+    return sum(value - other > RESOLUTION for value, other in zip(values, others, strict=True))
 
 
 def paper_order(results: Results) -> list[tuple[Column, float, float]]:
