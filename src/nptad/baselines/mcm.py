@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import partial
 from math import log
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
 from nptad.baselines.deep import DeepBaseline, mlp
+from nptad.baselines.scaling import Scaling
 from nptad.errors import InputError
 
 
@@ -26,9 +28,10 @@ class MCM(DeepBaseline):
     Euclidean distance, the masks' diversity is that of the logits, before the sigmoid. From its configuration, which is
     that for wbc: K = 15 masks, each by a network of its own of three layers as wide as the table; encoder and decoder
     of three layers with 256 units and 128 in the middle, no biases; weight 5 of the diversity loss; Adam with learning
-    rate 0.05 times 0.98 per epoch, 200 epochs of batches of 512. Our choice: columns standardised (the authors
-    take them as they are, on wbc between 0 and 1; there ours finds less than they report); no weight decay (theirs is
-    0.00001); shuffled batches; at most 400 steps, which is less than 200 epochs above 1024 rows.
+    rate 0.05 times 0.98 per epoch, 200 epochs of batches of 512. Our choice: columns between 0 and 1 (the authors
+    take them as they are, which on wbc is between 0 and 1; standardised ones do not reach what they report there); no
+    weight decay (theirs is 0.00001); shuffled batches; at most 400 steps, which is less than 200 epochs above 1024
+    rows.
 
     Parameters
     ----------
@@ -66,6 +69,8 @@ class MCM(DeepBaseline):
     temperature: float = 0.1
     diversity_weight: float = 5.0
     decay: float = 0.98
+
+    _scaling: ClassVar[Scaling] = "minmax"
 
     def _decay(self) -> float:
         return self.decay

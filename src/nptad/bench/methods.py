@@ -143,9 +143,8 @@ _NAMED_NOTE = (
     "its authors' settings for {}; what they leave open was partly chosen after weak test scores, see its docstring."
 )
 _MCM_NOTE = (
-    "its authors' settings for wbc, but columns are standardised; there it finds less than its authors report, who "
-    "have columns between 0 and 1. What else they leave open was partly chosen after weak test scores, see its "
-    "docstring."
+    "its authors' settings for wbc, and columns between 0 and 1, as they are there. What they leave open was partly "
+    "chosen after weak test scores, see its docstring."
 )
 _DRL_NOTE = (
     "its authors' weights of the losses for arrhythmia; epochs and scaling, which they choose for each data set, are "
@@ -180,7 +179,7 @@ METHODS: dict[str, MethodSpec] = {
             array_method("neutral-ad", "NeuTraL-AD", _BASELINES + "neutral_ad:NeuTraLAD", note=_NEUTRAL_NOTE), version=3
         ),
         array_method("icl", "ICL", _BASELINES + "icl:ICL", note=_DEEP_NOTE),
-        replace(array_method("mcm", "MCM", _BASELINES + "mcm:MCM", note=_MCM_NOTE), version=2),
+        replace(array_method("mcm", "MCM", _BASELINES + "mcm:MCM", note=_MCM_NOTE), version=3),
         replace(array_method("drl", "DRL", _BASELINES + "drl:DRL", note=_DRL_NOTE), version=2),
     )
 }
