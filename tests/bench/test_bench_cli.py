@@ -218,6 +218,18 @@ def test_status_of_some(tmp_path, capsys):
     assert "pima" not in shown
 
 
+@pytest.mark.parametrize(
+    ("option", "value", "said"),
+    [
+        ("--methods", "knn,npt", "There is no method 'npt'; choose from npt-ad, "),
+        ("--datasets", "whine", "did you mean 'wine'"),
+    ],
+)
+def test_status_of_what_does_not_exist(option, value, said):
+    with pytest.raises(NPTADError, match=said):
+        bench("status", option, value)
+
+
 def test_status_of_nothing_names_all_that_is_missing(capsys):
     bench("status")
     shown = capsys.readouterr().out

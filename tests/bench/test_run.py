@@ -280,6 +280,25 @@ def test_contaminated_sets_are_trained_with_anomalies(monkeypatch, tmp_path):
     assert record["content"] == content_sha256(load("separable"))
 
 
+def test_methods_without_random_state_draw_the_same_numbers_for_a_seed(monkeypatch, tmp_path):
+    own_module(
+        monkeypatch,
+        tmp_path,
+        "drawing",
+        """
+        import torch
+
+        class Drawn:
+            def fit(self, x): pass
+            def score(self, x): return np.random.rand(len(x)) + torch.rand(len(x)).numpy()
+        """,
+    )
+    task = a_task(dataset="separable", method="drawing:Drawn", seeds=(0, 1))
+    drawn = [[record["auroc"] for record in messages(task) if "auroc" in record] for _ in "ab"]
+    assert drawn[0] == drawn[1]
+    assert drawn[0][0] != drawn[0][1]
+
+
 def test_a_data_set_of_ones_own_is_a_function(monkeypatch, tmp_path):
     own_module(
         monkeypatch,

@@ -152,9 +152,11 @@ def status(*, results: Path = RESULTS, methods: str = "all", datasets: str = "al
     seeds : str
         Those that are wanted, such as `0-19`.
     """
-    from nptad.bench.datasets import DATASETS
-    from nptad.bench.methods import METHODS
+    from nptad.bench.datasets import DATASETS, find_dataset
+    from nptad.bench.methods import METHODS, method_spec
+    from nptad.bench.own import is_own
     from nptad.bench.progress import describe
+    from nptad.bench.protocol import parse_name
     from nptad.bench.stats import is_current
     from nptad.bench.store import read_records
 
@@ -162,6 +164,11 @@ def status(*, results: Path = RESULTS, methods: str = "all", datasets: str = "al
     records = [r for r in read_records(results / "runs") if r["seed"] in wanted and is_current(r)]
     rows = _datasets(datasets, [*DATASETS, *(r["dataset"] for r in records)])
     names = _names(methods, [*METHODS, *(r["method"] for r in records)])
+    for name in names:
+        method_spec(name)
+    for row in rows:
+        if not is_own(row):  # whose module need not be there
+            find_dataset(parse_name(row)[0])
     records = [r for r in records if r["dataset"] in rows and r["method"] in names]
     present = {(r["method"], r["preset"]) for r in records}
     columns = [(name, preset) for name in names for preset in ("paper", "default", "") if (name, preset) in present]

@@ -13,6 +13,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+import torch
 
 from nptad.baselines.scaling import Scaler
 from nptad.bench.npt import run_estimator, run_single_members, stack_size
@@ -96,7 +97,10 @@ def _stack_npt(config: Config, shape: Shape) -> int:
 def _run_arrays(
     source: str, standardise: bool, splits: list[Split], seeds: list[int], config: Config
 ) -> Iterator[Scored]:
-    """Run a method that takes arrays: categories one-hot, columns as they are unless the method wants them scaled."""
+    """Run a method that takes arrays: categories one-hot, columns as they are unless the method wants them scaled.
+
+    One without ``random_state`` can only draw from the global generators, which are seeded for it.
+    """
     make = import_own(source, "method")
     seeded = "random_state" in inspect.signature(make).parameters
     for split, seed in zip(splits, seeds, strict=True):
@@ -104,6 +108,9 @@ def _run_arrays(
         if standardise:
             scaler = Scaler(train, "standard")
             train, test = scaler.transform(train), scaler.transform(test)
+        if not seeded:
+            np.random.seed(seed)  # noqa: NPY002
+            torch.manual_seed(seed)
         method: Any = as_method(make(**config, random_state=seed) if seeded else make(**config))
         grouped = "groups" in inspect.signature(method.fit).parameters
         clock = Clock()
