@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test lint clean
+.PHONY: demo test lint results clean
 
 demo: .venv/installed
 	$(BIN)/nptad demo
@@ -15,6 +15,11 @@ lint: .venv/installed
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+# The tables and figures of results/ and README from the committed runs; benchmarks/plan.sh makes those.
+results: .venv/installed
+	$(BIN)/nptad bench figures
+	$(BIN)/nptad bench tables
 
 .venv/installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv

@@ -78,7 +78,8 @@ second_npt() {
   wbc 0-4; mammography 0-4; landsat 0-4; thyroid 0-1; pendigits 0-1; letter 0-4
   wide 0-1 arrhythmia; musk 0-1; wide 0-1 optdigits --set batch_size=512 --set n_steps=300
   npt npt-ad musk 0 --set row_attention=low_rank  # the full batch: half an hour, and no more to find
-  default 0-4 $TINY,wbc,thyroid,annthyroid,mammography  # a seed takes under two minutes
+  default 0-4 $TINY,wbc,thyroid,annthyroid,mammography  # a seed takes under two minutes on one core
+  default 0-4 abalone,seismic,shuttle,mulcross,pendigits  # and on two
   asis 0-19 $TINY; middle 0-19 cardio,seismic; wbc 0-19
 }
 

@@ -65,13 +65,18 @@ def test_minmax():
     np.testing.assert_allclose(scaled.max(axis=0), 1)
 
 
+def test_maxabs():
+    x = np.array([[0.0, -8.0, 0.0], [2.0, 4.0, 0.0]])
+    np.testing.assert_array_equal(Scaler(x, "maxabs").transform(x), [[0.0, -1.0, 0.0], [1.0, 0.5, 0.0]])
+
+
 @pytest.mark.parametrize("scaling", ["standard", "minmax"])
 def test_constant_columns_are_shifted(scaling):
     scaler = Scaler(np.full((5, 1), 7.0), scaling)
     np.testing.assert_array_equal(scaler.transform(np.array([[7.0], [9.5]])), [[0.0], [2.5]])
 
 
-@pytest.mark.parametrize("scaling", ["standard", "minmax"])
+@pytest.mark.parametrize("scaling", ["standard", "minmax", "maxabs"])
 def test_almost_constant_columns_stay_finite(scaling):
     scaler = Scaler(np.array([[0.0], [1e-150]]), scaling)
     assert np.isfinite(scaler.transform(np.array([[LARGEST], [-LARGEST]]))).all()

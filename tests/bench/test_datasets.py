@@ -461,9 +461,13 @@ def test_verify_tells_ok_wrong_missing_and_not_verified(two_sets, tmp_path, caps
 
     two_sets["wine"] = replace(two_sets["wine"], sha256=None)
     (tmp_path / "glass.npz").write_bytes(npz(X=TINY.x + 1))
-    with pytest.raises(DataError, match="1 of 2 data sets are wrong: glass; see above"):
+    with pytest.raises(DataError, match="1 of 2 data sets are wrong or missing: glass; see above"):
         run("verify", "wine", "glass", "--data", str(tmp_path))
     out = capsys.readouterr().out
     assert row(out, "wine")[1] == "not verified"
     assert row(out, "glass")[1] == "wrong"
     assert "is not the data of the registry" in row(out, "glass")[2]
+
+    (tmp_path / "glass.npz").unlink()
+    with pytest.raises(DataError, match="1 of 1 data sets are wrong or missing: glass"):  # asked for by name
+        run("verify", "glass", "--data", str(tmp_path))

@@ -207,6 +207,19 @@ def test_a_run_over_the_memory_limit_is_an_outcome(monkeypatch, tmp_path):
     assert outcomes(a_task((4,)), Limits(memory_mib=200)) == [(4, "memory", "More than 200 MiB")]
 
 
+def test_a_stack_over_the_memory_limit_is_run_seed_by_seed(monkeypatch, tmp_path):
+    stacks = """
+seeds, size = task["seeds"], task["stack"]
+for group in (seeds[i : i + size] for i in range(0, len(seeds), size)):
+    say({"start": group})
+    x = bytearray(2**27 * len(group))
+    time.sleep(1 if len(group) == 1 else 60)
+    [say(record(seed)) for seed in group]
+"""
+    use_worker(monkeypatch, tmp_path, stacks)
+    assert outcomes(a_task((0, 1), stack=2), Limits(memory_mib=200)) == [(0, "done", None), (1, "done", None)]
+
+
 @pytest.mark.parametrize(
     ("end", "reason"),
     [
@@ -387,6 +400,25 @@ def test_a_run_that_fails_is_recorded_with_its_reason_and_the_others_go_on(
     ]
     assert [(r["seed"], r["outcome"]) for r in records] == [(0, "done"), (1, outcome), (2, "done")]
     assert reason in records[1]["reason"]
+
+
+def test_a_stack_that_finds_no_memory_is_run_seed_by_seed(monkeypatch, tmp_path):
+    own_module(
+        monkeypatch,
+        tmp_path,
+        "hungry",
+        """
+        class Hungry:
+            n_fits = 0
+            def fit(self, x):
+                Hungry.n_fits += 1
+                if Hungry.n_fits == 2: raise MemoryError
+            def score(self, x): return x[:, 0]
+        """,
+    )
+    told = messages(a_task((0, 1, 2), dataset="separable", method="hungry:Hungry", stack=3))
+    assert [m["start"] for m in told if "start" in m] == [[0, 1, 2], [1], [2]]
+    assert [(m["seed"], m["outcome"]) for m in told if "seed" in m] == [(0, "done"), (1, "done"), (2, "done")]
 
 
 def test_a_method_or_data_that_cannot_be_had_is_recorded_with_its_reason(monkeypatch):

@@ -24,8 +24,9 @@ class DROCC(DeepBaseline):
     abalone in the README of its authors' repository, and that command's defaults: one hidden layer of 128 ReLU units,
     Adam, gamma = 2, radius 3, equal weight of the two terms, learning rate 0.001, 200 epochs of batches of 256, 50
     ascent steps of 0.001, the first quarter of the training without adversarial rows, columns standardised. Our choice:
-    the learning rate stays what it is (theirs falls in three steps to a thousandth); small tables get the 600 steps of
-    abalone; at most 2000 steps, which is less than 200 epochs above 2560 rows.
+    the learning rate stays what it is (theirs falls in three steps to a thousandth); small tables get 600 steps,
+    as abalone has here (it has 1,600 there, on more rows); at most 2000 steps, which is less than 200 epochs above 2560
+    rows.
 
     Parameters
     ----------

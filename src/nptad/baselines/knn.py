@@ -24,7 +24,7 @@ class KNN:
     ----------
     k : int, default 5
         Which neighbour's distance is the score; the farthest training row's if there are fewer.
-    scaling : {"standard", "minmax"}, default "standard"
+    scaling : {"standard", "minmax", "maxabs"}, default "standard"
         How features are scaled, with statistics of the training rows.
 
     References

@@ -26,7 +26,7 @@ class LOF:
     ----------
     k : int, default 20
         Neighbours; all other training rows if there are fewer.
-    scaling : {"standard", "minmax"}, default "minmax"
+    scaling : {"standard", "minmax", "maxabs"}, default "minmax"
         How features are scaled, with statistics of the training rows.
     max_samples : int, default 30_000
         Training rows kept, a random choice of more: every training row needs its own neighbours, a cost that grows

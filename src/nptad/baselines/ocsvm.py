@@ -19,7 +19,7 @@ class OCSVM:
     nu : float, default 0.1
         Upper bound on the share of training rows left outside, lower bound on the share of support vectors. Not
         scikit-learn's 0.5, which would leave out half of what is known to be normal, and is slower.
-    scaling : {"standard", "minmax"}, default "minmax"
+    scaling : {"standard", "minmax", "maxabs"}, default "minmax"
         How features are scaled, with statistics of the training rows. The kernel's width is set by the scaled features'
         variance (``gamma="scale"``).
     max_samples : int, default 10_000

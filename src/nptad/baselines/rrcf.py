@@ -37,7 +37,7 @@ class RRCF:
         Trees in the forest.
     sample_size : int, default 256
         Training rows per tree, drawn without repetition; all of them if there are fewer.
-    scaling : {"standard", "minmax"}, default "minmax"
+    scaling : {"standard", "minmax", "maxabs"}, default "minmax"
         How features are scaled, with statistics of the training rows. The paper says nothing of scaling, but the
         forest depends on it: unscaled, the feature with the largest numbers gets the cuts.
     random_state : int, optional

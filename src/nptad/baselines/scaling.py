@@ -6,11 +6,11 @@ from typing import Any, Literal
 
 import numpy as np
 from sklearn.exceptions import NotFittedError
-from sklearn.preprocessing import MinMaxScaler, StandardScaler
+from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, StandardScaler
 
 from nptad.errors import InputError
 
-Scaling = Literal["standard", "minmax"]
+Scaling = Literal["standard", "minmax", "maxabs"]
 
 LARGEST = 1e30
 """Cells beyond this, either way, count as this much: squares and their sums stay finite whatever the input."""
@@ -73,9 +73,9 @@ class Scaler:
     ----------
     rows : ndarray
         The training rows.
-    scaling : {"standard", "minmax"}
-        Mean 0 and standard deviation 1, or least value 0 and largest 1. A column that is constant in the training rows
-        is only shifted, as in scikit-learn.
+    scaling : {"standard", "minmax", "maxabs"}
+        Mean 0 and standard deviation 1, or least value 0 and largest 1 (a column that is constant in the training rows
+        is only shifted, as in scikit-learn), or largest absolute value 1, without a shift.
 
     Examples
     --------
@@ -84,7 +84,7 @@ class Scaler:
     """
 
     def __init__(self, rows: np.ndarray, scaling: Scaling) -> None:
-        scalers = {"standard": StandardScaler, "minmax": MinMaxScaler}
+        scalers = {"standard": StandardScaler, "minmax": MinMaxScaler, "maxabs": MaxAbsScaler}
         if scaling not in scalers:
             raise InputError(f"scaling must be one of {', '.join(scalers)}, got {scaling!r}.")
         self._scaler = scalers[scaling]().fit(rows)

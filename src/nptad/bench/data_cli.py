@@ -103,10 +103,14 @@ def verify(*names: str, data: Path | None = None) -> None:
                 wrong.append(dataset.name)
         elif dataset.generate is not None:
             state = "generated"
+        elif names:
+            wrong.append(dataset.name)
         table.add_row(dataset.name, state, Text(details, overflow="fold"))
     Console().print(table)
     if wrong:
-        raise DataError(f"{len(wrong)} of {len(datasets)} data sets are wrong: {', '.join(wrong)}; see above.")
+        raise DataError(
+            f"{len(wrong)} of {len(datasets)} data sets are wrong or missing: {', '.join(wrong)}; see above."
+        )
 
 
 def _chosen(names: tuple[str, ...]) -> list[Dataset]:

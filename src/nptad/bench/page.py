@@ -9,6 +9,7 @@ from nptad.bench.datasets import DATASETS
 from nptad.bench.grid import Grid
 from nptad.bench.methods import method_spec
 from nptad.bench.presets import paper_settings
+from nptad.bench.rules import RULES_SAID
 from nptad.bench.run import shape_of
 from nptad.bench.stats import (
     Results,
@@ -32,11 +33,13 @@ from nptad.bench.tables import (
     published_f1,
     rank_table,
     rules_table,
+    rules_verdict,
     runtime_table,
     summary_table,
 )
 from nptad.errors import NPTADError
 from nptad.files import replacing
+from nptad.masks import bank_size
 
 START, END = "<!-- summary: written by nptad bench tables -->", "<!-- end of summary -->"
 _BELOW = 5.0
@@ -116,9 +119,16 @@ def _page(
             _contamination_settings(results),
             f"{reasons['contamination']}\n" if "contamination" in reasons else "",
             section("Scoring rules", "rules_f1", "rules_auroc"),
+            _rules(grids),
             section("Run time", "runtime", figures=("accuracy_runtime",)),
         ]
     )
+
+
+def _rules(grids: dict[str, Grid]) -> str:
+    """What the rules are, and which one is best."""
+    verdicts = [rules_verdict(grids[name]) for name in ("rules_f1", "rules_auroc") if grids[name].rows]
+    return "\n".join([*verdicts, f"The rules: {RULES_SAID}", ""])
 
 
 def _method_notes(results: Results) -> str:
@@ -207,6 +217,9 @@ def _changes(series: Series) -> str:
         preset = spec.configure(preset_name, shape_of(series.dataset))  # type: ignore[arg-type]
     except NPTADError:
         preset = {}
+    if "max_masks" in preset:  # the bank can be smaller
+        n_masks = bank_size(shape_of(series.dataset).n_features, preset["mask_sizes"])
+        preset = {**preset, "max_masks": min(preset["max_masks"], max(n_masks, series.config["max_masks"]))}
     changed = [
         f"{name} {value}" + (f" instead of {_plain(preset[name])}" if name in preset else "")
         for name, value in series.config.items()

@@ -213,7 +213,8 @@ def as_method(detector: Any) -> Method:
         return detector
     raise InputError(
         f"{type(detector).__name__} cannot be used as a method: it needs fit(x) and score(x), higher = more anomalous, "
-        "or to be a scikit-learn or PyOD detector."
+        "or to be a scikit-learn or PyOD detector that scores new rows (LocalOutlierFactor does with novelty=True: "
+        "name a function of yours that makes it so)."
     )
 
 

@@ -56,5 +56,9 @@ RULES: dict[str, Rule] = {
     "log": lambda losses, reference: np.log1p(scaled(losses, reference)).mean(axis=1),
     "quantile": lambda losses, reference: _surprise(losses, reference).mean(axis=1),
 }
-"""``mean`` and ``max`` are the paper's; the others divide each mask's loss by its mean over training rows (then mean,
-largest, or mean logarithm), or replace it by how rare such a loss is among training rows."""
+RULES_SAID = (
+    "mean and max of the losses under all masks are the paper's; scaled_mean and scaled_max divide each mask's loss by "
+    "its mean over training rows first, log takes the mean logarithm of 1 + such a quotient, and quantile the mean of "
+    "how rare (minus the logarithm of the share) a loss is among training rows. The training rows are up to 500, each "
+    "with its own entry left out of the context."
+)

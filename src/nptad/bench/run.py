@@ -166,7 +166,7 @@ def supervise(task: Task, limits: Limits) -> Iterator[Record]:
     """Run a task in a worker process and watch it.
 
     A seed that exceeds a limit, or takes the process with it, gets a record that says so; the rest of the seeds go on
-    in a new process.
+    in a new process. Seeds that together need more memory than a run may take are run again one by one.
     """
     left = list(task.seeds)
     while left:
@@ -199,6 +199,9 @@ def supervise(task: Task, limits: Limits) -> Iterator[Record]:
                     deadline = float("inf")  # until the next ones start
                 yield message
         if left:
+            if outcome[0] == "memory" and len(current) > 1:
+                task = replace(task, stack=1)
+                continue
             # A worker that ends without having begun would do so again.
             lost = current if begun else list(left)
             left = [seed for seed in left if seed not in lost]

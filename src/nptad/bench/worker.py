@@ -16,7 +16,7 @@ import threading
 import warnings
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -69,7 +69,7 @@ class Task:
 
 
 def run_task(task: Task) -> Iterator[dict[str, Any]]:
-    """Run the seeds of a task, stack by stack; an error is a record too."""
+    """Run the seeds of a task, stack by stack, or one by one if they do not fit together; an error is a record too."""
     from nptad.bench.datasets import content_sha256, load
     from nptad.bench.methods import find_method
     from nptad.bench.protocol import contaminated_split, metrics, parse_name, split_table
@@ -106,6 +106,9 @@ def run_task(task: Task) -> Iterator[dict[str, Any]]:
         except Exception as error:
             reason = reason_of(error)
             out_of_memory = isinstance(error, MemoryError) or "can't allocate memory" in reason  # the latter is torch's
+            if out_of_memory and len(todo) > 1:
+                yield from run_task(replace(task, seeds=tuple(todo), stack=1))
+                continue
             yield from (task.record(seed, "memory" if out_of_memory else "failed", reason=reason) for seed in todo)
 
 
