@@ -75,6 +75,7 @@ second_npt() {
   for share in 0 0.01 0.02 0.03 0.04 0.05 0.06 0.07 0.08 0.09 0.1; do middle 0-4 "separable@$share"; done
   middle 0-4 vowels,abalone,cardio,seismic,annthyroid
   npt npt-ad satimage2 0  # are the mini-batches to blame? no
+  npt npt-ad satimage2 0 --set batch_size=1024 --set n_steps=400  # or too few steps? no
   wbc 0-4; mammography 0-4; landsat 0-4; thyroid 0-1; pendigits 0-1; letter 0-4
   wide 0-1 arrhythmia; musk 0-1; wide 0-1 optdigits --set batch_size=512 --set n_steps=300
   npt npt-ad musk 0 --set row_attention=low_rank  # the full batch: half an hour, and no more to find
