@@ -102,6 +102,20 @@ def test_sorts_by_keyboard(open_page: Any) -> None:
     assert "sorted by row, descending" in page.get_by_role("status").inner_text()
 
 
+def test_a_time_stays_in_its_cell_whatever_the_font(open_page: Any) -> None:
+    page = open_page()
+    page.locator("details > summary").first.click()
+    overflow = page.evaluate("""() => {
+      document.body.style.fontFamily = "monospace";
+      const cells = [...document.querySelectorAll("details[open] .reasons td .whole")];
+      cells.forEach((cell) => cell.textContent = "2026-06-15T17:35:00.25");
+      const boxes = cells.map((cell) => [cell.getBoundingClientRect(), cell.closest("td").getBoundingClientRect()]);
+      return boxes.map(([inner, outer]) => inner.right - outer.right);
+    }""")
+    assert overflow
+    assert max(overflow) <= 0
+
+
 def test_sorts_by_key(open_page: Any) -> None:
     """Numbers inside a text count as numbers: order 41 comes before order 100."""
     page = open_page()
