@@ -100,7 +100,9 @@ def test_a_score_has_the_same_bits_in_any_batch(n_rows, chunk, seed, data):
     np.testing.assert_array_equal(again, scores[order])
 
 
-@pytest.mark.parametrize(("row_attention", "n_numeric"), [("full", 19), ("low_rank", 19), ("low_rank", 65)])
+@pytest.mark.parametrize(
+    ("row_attention", "n_numeric"), [("full", 14), ("full", 19), ("full", 30), ("low_rank", 19), ("low_rank", 65)]
+)
 def test_bits_do_not_depend_on_the_batch_for_wider_rows(row_attention, n_numeric):
     layout = type(MIXED)(n_numeric=n_numeric, cardinalities=(5, 9))
     model = random_model(layout, [1], embedding_dim=16, rank=64, row_attention=row_attention)

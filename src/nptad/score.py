@@ -30,6 +30,10 @@ _GRAIN = 64
 """Chunks are padded to a multiple of this many rows. Matrix kernels treat the last few rows of an odd-sized batch
 differently; with whole grains a row gets the same bits in any batch."""
 
+_WIDE_GRAIN, _WIDE = 192, 128
+"""The same for the full attention between rows of at least 128 numbers: if there are few rows, some processors add up
+its long products in other parts."""
+
 _LOSSES_AT_ONCE = 2**18
 """Losses (rows x masks) held before they are reduced to scores and progress is told."""
 
@@ -258,11 +262,11 @@ def _reconstructions(
 ) -> Iterator[_Chunk]:
     model, n_masks = member.model, len(masks)
     total = len(x) * n_masks
-    size = _chunk_rows(member, x.shape[1], own is not None)
+    size, grain = _chunk_rows(member, x.shape[1], own is not None), _grain(member, x.shape[1])
     wanted = _hidden_cells(masks)
     for start in range(0, total, size):
         stop = min(start + size, total)
-        padded = -(-(stop - start) // _GRAIN) * _GRAIN
+        padded = -(-(stop - start) // grain) * grain
         pair = torch.arange(start, start + padded, device=x.device).clamp(max=total - 1)
         row = pair // n_masks
         mask = pair % n_masks
@@ -294,4 +298,11 @@ def _chunk_rows(member: Member, n_features: int, leave_out: bool) -> int:
     cell_pairs = settings.embedding_dim * n_features**2
     floats = 24 * width + 4 * classes + min(cell_pairs, 256 * width) + (2 * n_context if leave_out else 0)
     fitting = min(MEMORY_BUDGET // (4 * floats), CACHE_FRIENDLY // (4 * 4 * width))
-    return int(max(_GRAIN, fitting // _GRAIN * _GRAIN))
+    grain = _grain(member, n_features)
+    return int(max(grain, fitting // grain * grain))
+
+
+def _grain(member: Member, n_features: int) -> int:
+    settings = member.model.settings
+    is_wide = settings.row_attention == "full" and n_features * settings.embedding_dim >= _WIDE
+    return _WIDE_GRAIN if is_wide else _GRAIN
