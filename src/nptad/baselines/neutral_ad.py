@@ -33,7 +33,7 @@ class NeuTraLAD(DeepBaseline):
 
     Known weaknesses. Without biases the views of a row of zeros are the row itself, which the loss punishes most. So
     columns are not shifted: the mean row of standardised ones is such a row, and among columns between 0 and 1 the row
-    of the least values, as a third of mammography's normal rows are. Where zeros are ordinary to begin with, it
+    of the least values, as 30 % of mammography's normal rows are. Where zeros are ordinary to begin with, it
     remains. And tables of a few hundred rows are memorised: normal rows that were held out score far above the others.
 
     Parameters

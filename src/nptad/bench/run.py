@@ -199,7 +199,7 @@ def supervise(task: Task, limits: Limits) -> Iterator[Record]:
                     deadline = float("inf")  # until the next ones start
                 yield message
         if left:
-            if outcome[0] == "memory" and len(current) > 1:
+            if outcome[0] == "memory" and task.stack > 1 and len(current) > 1:
                 task = replace(task, stack=1)
                 continue
             # A worker that ends without having begun would do so again.
