@@ -27,7 +27,7 @@ from nptad.bench.presets import paper_table, preset_settings
 from nptad.bench.protocol import metrics, split_table
 from nptad.bench.run import shape_of
 from nptad.errors import TableWarning
-from nptad.files import replacing
+from nptad.io.atomic import replacing
 from nptad.settings import Settings
 
 ROOT = Path(__file__).parents[1]

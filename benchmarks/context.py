@@ -25,12 +25,13 @@ from matplotlib.figure import Figure
 
 from nptad.bench.datasets import load
 from nptad.bench.protocol import metrics, split_table
-from nptad.ensemble import Ensemble, fit_ensemble
-from nptad.files import replacing
-from nptad.rng import spawn_seeds
-from nptad.score import score_rows
+from nptad.io.atomic import replacing
+from nptad.nn.rng import spawn_seeds
+from nptad.scoring.ensemble import Ensemble, fit_ensemble
+from nptad.scoring.score import score_rows
 from nptad.settings import default_settings
-from nptad.table import encode, learn_schema
+from nptad.tables.encode import encode
+from nptad.tables.schema import learn_schema
 
 ROOT = Path(__file__).parents[1]
 DATA = Path(os.environ.get("NPTAD_DATA", ROOT.parent / "shared" / "data"))

@@ -21,7 +21,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from nptad.files import replacing
+from nptad.io.atomic import replacing
 
 ROOT = Path(__file__).parents[1]
 N_ROWS = 5000
@@ -61,7 +61,7 @@ def main() -> None:
         command = "nptad detect orders.csv --ignore id --label known --report report.html --output scores.csv"
         started = time.monotonic()
         done = subprocess.run(
-            [sys.executable, "-m", "nptad.cli", *command.split()[1:]], cwd=folder, capture_output=True, text=True
+            [sys.executable, "-m", "nptad.cli.app", *command.split()[1:]], cwd=folder, capture_output=True, text=True
         )
         seconds = time.monotonic() - started
         if done.returncode:

@@ -22,13 +22,14 @@ import numpy as np
 import torch
 
 import literal
-from nptad.loss import CellLayout, cell_losses, masked_mean
-from nptad.masks import mask_bank
-from nptad.model import NPT
-from nptad.optim import FlatParameters, Lamb, Lookahead
-from nptad.rng import MemberRandom
-from nptad.score import prepare_member, score_rows
+from nptad.nn.loss import cell_losses, masked_mean
+from nptad.nn.masks import mask_bank
+from nptad.nn.model import NPT
+from nptad.nn.rng import MemberRandom
+from nptad.scoring.score import prepare_member, score_rows
 from nptad.settings import Settings, default_settings
+from nptad.tables.layout import CellLayout
+from nptad.training.optim import FlatParameters, Lamb, Lookahead
 
 DATA = Path(os.environ.get("NPTAD_DATA", Path(__file__).parents[2] / "shared" / "data"))
 RESULTS = Path(__file__).parents[1] / "results" / "speed.md"

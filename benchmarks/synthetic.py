@@ -41,16 +41,16 @@ from sklearn.cluster import KMeans
 from sklearn.metrics import roc_auc_score
 
 from nptad import NPTAD, default_settings
-from nptad.baselines.knn import KNN
-from nptad.baselines.scaling import Scaler
 from nptad.bench.datasets import load
+from nptad.bench.methods.knn import KNN
+from nptad.bench.methods.scaling import Scaler
 from nptad.bench.protocol import Split, one_hot, split_table
 from nptad.bench.rules import RULES
 from nptad.errors import TableWarning
-from nptad.files import replacing
-from nptad.nearest import nearest_distances
-from nptad.score import mask_losses, with_nearest
-from nptad.table import encode
+from nptad.io.atomic import replacing
+from nptad.scoring.nearest import nearest_distances
+from nptad.scoring.score import mask_losses, with_nearest
+from nptad.tables.encode import encode
 
 ROOT = Path(__file__).parents[1]
 DATA = Path(os.environ.get("NPTAD_DATA", ROOT.parent / "shared" / "data"))

@@ -3,8 +3,16 @@
 import sys
 from pathlib import Path
 
+import pytest
 from hypothesis import settings
 
 sys.path.insert(0, str(Path(__file__).parent))
 settings.register_profile("nptad", deadline=None, derandomize=True)
 settings.load_profile("nptad")
+
+
+@pytest.fixture
+def small_parts(monkeypatch):
+    """Parts of 500 rows, so that small tables have several."""
+    monkeypatch.setattr("nptad.io.stream._SMALLEST_PART_ROWS", 500)
+    monkeypatch.setattr("nptad.io.stream._LARGEST_PART_ROWS", 500)

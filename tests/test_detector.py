@@ -27,15 +27,16 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-import nptad.ensemble
-import nptad.score
+import nptad.scoring.ensemble
+import nptad.scoring.score
 from nptad import NPTAD, InputError, ModelFileError, Settings, TableWarning, TrainingError, default_settings
-from nptad.ensemble import fit_ensemble, left_out_rows
-from nptad.masks import mask_bank
-from nptad.nearest import nearest_distances
+from nptad.nn.masks import mask_bank
+from nptad.scoring.ensemble import fit_ensemble
+from nptad.scoring.folds import left_out_rows
+from nptad.scoring.nearest import nearest_distances
 from nptad.settings import default_members
-from nptad.table import encode
-from nptad.train import train
+from nptad.tables.encode import encode
+from nptad.training.loop import train
 
 
 def tiny(**parameters):
@@ -455,7 +456,7 @@ def test_a_failed_fit_leaves_the_detector_as_it_was(table, new_rows, monkeypatch
     def stop(*arguments, **keywords):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(nptad.ensemble.Ensemble, "member_scores", stop)
+    monkeypatch.setattr(nptad.scoring.ensemble.Ensemble, "member_scores", stop)
     with pytest.raises(KeyboardInterrupt):
         detector.fit(related_numbers(30, 6))
     monkeypatch.undo()
@@ -493,7 +494,7 @@ def test_an_interrupted_fit_resumes_to_the_same_scores(table, new_rows, tmp_path
 
         return train(*arguments, report=report_and_stop, checkpoint_seconds=0, **keywords)
 
-    monkeypatch.setattr("nptad.ensemble.train", train_until_step_5)
+    monkeypatch.setattr("nptad.scoring.ensemble.train", train_until_step_5)
     with pytest.raises(KeyboardInterrupt):
         tiny(n_steps=8).fit(table, checkpoint=checkpoint)
     assert checkpoint.exists()
@@ -759,7 +760,7 @@ def test_distances_look_at_more_rows_than_the_context(table):
 
 
 def test_a_huge_table_keeps_a_sample_of_the_rows_for_distances(table, monkeypatch):
-    monkeypatch.setattr("nptad.ensemble._NEIGHBOURS", 2)
+    monkeypatch.setattr("nptad.scoring.ensemble._NEIGHBOURS", 2)
     settings = dataclasses.replace(default_settings(*table.shape), context_size=10, embedding_dim=8, n_steps=5)
     once, again = (NPTAD(3, settings=settings, random_state=0).fit(table).ensemble_ for _ in range(2))
     assert once.neighbour_rows.shape == (3, 20)

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-import nptad.cli
+import nptad.cli.app
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -56,7 +56,7 @@ def test_a_documented_command_runs(command, folder, monkeypatch, capsys):
         quick += ["--ignore", "id"]
     monkeypatch.chdir(folder)
     monkeypatch.setattr(sys, "argv", ["nptad", *arguments, *quick])
-    nptad.cli.main()
+    nptad.cli.app.main()
     assert capsys.readouterr().err == ""
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from nptad.detector import NPTAD
     from nptad.errors import InputError, MaskBankWarning, ModelFileError, NPTADError, TableWarning, TrainingError
-    from nptad.persist import load
+    from nptad.models.persist import load
     from nptad.settings import Settings, default_settings
 
 __all__ = [
@@ -22,7 +22,7 @@ __all__ = [
     "load",
 ]
 
-_HOMES = {"NPTAD": "detector", "load": "persist", "Settings": "settings", "default_settings": "settings"}
+_HOMES = {"NPTAD": "detector", "load": "models.persist", "Settings": "settings", "default_settings": "settings"}
 
 
 def __getattr__(name: str) -> Any:

@@ -15,17 +15,20 @@ import torch
 from sklearn.base import BaseEstimator, OutlierMixin
 from sklearn.utils.validation import check_is_fitted
 
-from nptad.calibrate import CALIBRATION_ROWS, Calibration, Detection, make_rule, report_limits, threshold
-from nptad.distributed import Ranks
-from nptad.ensemble import Ensemble, Witnesses, fit_ensemble
 from nptad.errors import InputError, TableWarning, TrainingError
-from nptad.explain import Explanation, explain_rows
+from nptad.explain.attribution import explain_rows
+from nptad.explain.result import Explanation
+from nptad.nn.rng import spawn_seeds
 from nptad.progress import progress_bar
-from nptad.rawtable import backend_of
-from nptad.rng import spawn_seeds
+from nptad.scoring.calibrate import CALIBRATION_ROWS, Calibration, Detection, make_rule, report_limits, threshold
+from nptad.scoring.ensemble import Ensemble, fit_ensemble
+from nptad.scoring.folds import Witnesses
 from nptad.settings import Settings, default_members, default_settings
-from nptad.table import Schema, encode, learn_schema
-from nptad.train import History, Precision
+from nptad.tables.encode import encode
+from nptad.tables.frames import backend_of
+from nptad.tables.schema import Schema, learn_schema
+from nptad.training.distributed import Ranks
+from nptad.training.loop import History, Precision
 
 AUTO_QUANTILE = 0.99
 """``contamination="auto"`` flags what exceeds this quantile of the training rows' own scores."""
@@ -285,7 +288,7 @@ class NPTAD(OutlierMixin, BaseEstimator):
         -----
         A p-value is the share of training rows, each judged by members that left it out, that score at least as high
         under the same member. Rates hold if the training rows are normal and new normal rows are like them, and hold
-        approximately: see :mod:`nptad.calibrate`.
+        approximately: see :mod:`nptad.scoring.calibrate`.
 
         Examples
         --------
@@ -321,7 +324,7 @@ class NPTAD(OutlierMixin, BaseEstimator):
 
     def save(self, directory: str | Path) -> None:
         """Write the fitted detector to a directory that :func:`nptad.load` reads; nothing in it can execute."""
-        from nptad.persist import save
+        from nptad.models.persist import save
 
         check_is_fitted(self)
         save(self, directory)

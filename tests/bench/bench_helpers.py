@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from nptad.bench.methods import METHODS
+from nptad.bench.registry import METHODS
 from nptad.bench.rules import RULES
 from nptad.bench.run import Plan, configuration
 from nptad.bench.store import Record, append_record

@@ -10,8 +10,8 @@ import pytest
 from bench_helpers import a_record, small_study, use_worker, write_store
 from rich.console import Console
 
-from nptad.bench.bench_cli import app
-from nptad.bench.methods import METHODS
+from nptad.bench.commands import app
+from nptad.bench.registry import METHODS
 from nptad.bench.store import read_records
 from nptad.errors import InputError, NPTADError
 
@@ -200,7 +200,7 @@ def test_status_fits_a_terminal(monkeypatch, tmp_path, capsys):
     methods = list(METHODS)[2:]  # those without presets
     write_store(tmp_path / "results", [a_record("wine", method, seed=seed) for method in methods for seed in (0, 1)])
     console = partial(Console, width=80, force_terminal=True, color_system=None)
-    monkeypatch.setattr("nptad.bench.bench_cli.Console", console)
+    monkeypatch.setattr("nptad.bench.commands.Console", console)
     bench("status")
     lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith(("┃", "│"))]
     assert max(map(len, lines)) <= 80

@@ -18,7 +18,8 @@ from urllib.parse import urlsplit
 import numpy as np
 import pytest
 
-from nptad.bench import data_cli, datasets, generate
+from nptad.bench import data_commands as data_cli
+from nptad.bench import datasets, generate
 from nptad.bench.datasets import DATASETS, EXTRA, GENERATED, Table, content_sha256, fetch, find_dataset, load
 from nptad.errors import DataError
 

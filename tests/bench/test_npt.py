@@ -14,16 +14,16 @@ import torch
 
 from nptad import NPTAD
 from nptad.bench.datasets import DATASETS, load
-from nptad.bench.methods import METHODS, Shape
 from nptad.bench.npt import _encode, run_estimator, run_single_members, stack_size
 from nptad.bench.presets import paper_settings, paper_table, preset_settings
 from nptad.bench.protocol import Split, split_table
+from nptad.bench.registry import METHODS, Shape
 from nptad.bench.rules import RULES
 from nptad.bench.run import shape_of
-from nptad.ensemble import fit_ensemble
 from nptad.errors import InputError
-from nptad.masks import bank_size
-from nptad.rng import spawn_seeds
+from nptad.nn.masks import bank_size
+from nptad.nn.rng import spawn_seeds
+from nptad.scoring.ensemble import fit_ensemble
 from nptad.settings import Settings, default_settings
 
 TINY = Settings(n_steps=6, embedding_dim=8, n_heads=2, n_layers=2, mask_sizes=(1, 2))

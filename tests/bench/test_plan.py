@@ -7,7 +7,7 @@ import shlex
 import subprocess
 from pathlib import Path
 
-from nptad.bench.bench_cli import _plan
+from nptad.bench.commands import _plan
 from nptad.bench.run import wanted_runs
 from nptad.bench.stats import is_current
 from nptad.bench.store import key_of, read_records

@@ -17,8 +17,8 @@ import pytest
 from bench_helpers import a_record, a_task, use_worker, write_store
 
 from nptad.bench.datasets import _own_dataset, content_sha256, load
-from nptad.bench.methods import METHODS, Shape, find_method
 from nptad.bench.progress import Work, describe
+from nptad.bench.registry import METHODS, Shape, find_method
 from nptad.bench.run import Limits, Plan, configuration, missing_tasks, run_tasks, shape_of, supervise, wanted_runs
 from nptad.bench.store import append_record, key_of, read_records
 from nptad.bench.worker import Task, run_task
@@ -503,7 +503,7 @@ def is_gone(pid):
 
 
 def bench(*arguments, prelude=""):
-    code = f"{prelude}\nfrom nptad.bench.bench_cli import app\napp({list(map(str, arguments))!r})"
+    code = f"{prelude}\nfrom nptad.bench.commands import app\napp({list(map(str, arguments))!r})"
     return subprocess.Popen([sys.executable, "-c", code], start_new_session=True, stderr=subprocess.DEVNULL)
 
 

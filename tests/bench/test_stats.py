@@ -11,8 +11,8 @@ from bench_helpers import a_record, an_own_record
 from scipy import stats as scipy_stats
 
 from nptad.bench.datasets import DATASETS
-from nptad.bench.methods import METHODS
 from nptad.bench.presets import paper_table
+from nptad.bench.registry import METHODS
 from nptad.bench.stats import (
     Column,
     all_series,

@@ -13,17 +13,11 @@ import pytest
 from bench_helpers import a_record, an_own_record, small_study, write_store
 
 from nptad.bench.datasets import DATASETS
-from nptad.bench.figures import (
-    OURS,
-    accuracy_against_runtime,
-    critical_difference,
-    draw_all,
-    ours_against_published,
-)
+from nptad.bench.figures import OURS, accuracy_against_runtime, critical_difference, draw_all, ours_against_published
 from nptad.bench.grid import Figure, Grid
-from nptad.bench.methods import METHODS
 from nptad.bench.page import END, START, write_page
 from nptad.bench.presets import paper_table
+from nptad.bench.registry import METHODS
 from nptad.bench.rules import RULES
 from nptad.bench.stats import gather
 from nptad.bench.store import read_records

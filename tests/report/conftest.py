@@ -13,7 +13,7 @@ import pytest
 
 from nptad import NPTAD, TableWarning
 from nptad.report import summarise
-from nptad.report.text import shorten
+from nptad.wording import shorten
 
 SCRIPT = "<script>alert('cell')</script>"
 HOSTILE = (

@@ -13,12 +13,12 @@ import pytest
 from sklearn.metrics import average_precision_score, f1_score, roc_auc_score
 
 from nptad import NPTAD, InputError, TableWarning
-from nptad.calibrate import Detection
 from nptad.report import render, summarise
 from nptad.report.metrics import CURVE_POINTS, judge
 from nptad.report.rows import SHOWN_REASONS
 from nptad.report.summary import TRAINING_POINTS
-from nptad.report.text import shorten
+from nptad.scoring.calibrate import Detection
+from nptad.wording import shorten
 
 SCRIPT = "<script>alert('key')</script>"
 

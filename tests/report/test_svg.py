@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nptad.report import svg
-from nptad.report.text import figure, number, percent, shorten
+from nptad.wording import figure, number, percent, shorten
 
 
 def _parse(picture: str) -> ElementTree.Element:

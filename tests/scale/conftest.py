@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from scale_tables import orders
 
 from nptad import NPTAD
+from order_tables import orders
 
 
 @pytest.fixture(scope="session")
@@ -14,10 +14,3 @@ def model(tmp_path_factory):
     detector = NPTAD(2, n_steps=20, embedding_dim=16, max_masked=1, random_state=0)
     detector.fit(orders(150, 0).drop_columns("id")).save(directory)
     return directory
-
-
-@pytest.fixture
-def small_parts(monkeypatch):
-    """Parts of 500 rows, so that small tables have several."""
-    monkeypatch.setattr("nptad.scale.stream._SMALLEST_PART_ROWS", 500)
-    monkeypatch.setattr("nptad.scale.stream._LARGEST_PART_ROWS", 500)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 import pytest
-from scale_tables import orders
 
 import nptad
 from nptad import InputError
 from nptad.scale.arrow import ArrowScorer, ScoringOptions, open_scorer, result_fields
+from order_tables import orders
 
 
 def batch_of(table):

@@ -19,16 +19,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import torch
-from scale_tables import orders
 
-import nptad.cli
+import nptad.cli.app
 from nptad import InputError, load
 from nptad.errors import TableWarning, WorkerError
+from nptad.io.write import write_table
 from nptad.scale.arrow import ScoringOptions, open_scorer
 from nptad.scale.bigfiles import find_files, score_files
 from nptad.scale.processes import LocalWorker, local_workers
 from nptad.scale.worker import score_table
-from nptad.tablefile import write_table
+from order_tables import orders
 
 
 @pytest.fixture
@@ -156,9 +156,9 @@ def test_a_killed_worker_is_told_and_the_next_run_goes_on(options, inputs, tmp_p
 def in_background(model, path, output, jobs):
     """The command as a process of its own, with small parts."""
     code = (
-        "import sys, nptad.cli, nptad.scale.stream as stream\n"
+        "import sys, nptad.cli.app, nptad.io.stream as stream\n"
         "stream._LARGEST_PART_ROWS = stream._SMALLEST_PART_ROWS = 500\n"
-        "nptad.cli.main()"
+        "nptad.cli.app.main()"
     )
     arguments = ["score", model, path, "--output", f"{output}/", "--ignore", "id", "--jobs", jobs, "--quiet"]
     return subprocess.Popen([sys.executable, "-c", code, *map(str, arguments)], stderr=subprocess.PIPE, text=True)
@@ -339,7 +339,7 @@ def call(monkeypatch, capsys, *arguments):
     monkeypatch.setattr(sys, "argv", ["nptad", "score", *map(str, arguments)])
     code = 0
     try:
-        nptad.cli.main()
+        nptad.cli.app.main()
     except SystemExit as stopped:
         code = stopped.code
     return code, *capsys.readouterr()

@@ -13,15 +13,15 @@ import psutil
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from scale_tables import orders
 
-import nptad.cli
+import nptad.cli.app
 from nptad import InputError, NPTADError, load
 from nptad.errors import WorkerError
+from nptad.io.write import write_table
 from nptad.scale.arrow import ScoringOptions
 from nptad.scale.bigfiles import score_files
 from nptad.scale.ray import RayWorker, connect, ray_workers, score_dataset
-from nptad.tablefile import write_table
+from order_tables import orders
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning:ray")
 
@@ -56,7 +56,7 @@ def test_the_command_on_ray_writes_what_the_command_writes(ray, model, tmp_path,
     write_table(table, tmp_path / "a.csv")
     arguments = ["score", model, tmp_path / "a.csv", "--output", f"{tmp_path}/out/", "--ignore", "id", "--jobs", "1"]
     monkeypatch.setattr(sys, "argv", ["nptad", *map(str, arguments), "--engine", "ray", "--json", "--quiet"])
-    nptad.cli.main()
+    nptad.cli.app.main()
     out, err = capsys.readouterr()
     assert (json.loads(out)["rows"], err) == (700, "")
     expected = load(model).detect(table.drop_columns("id"), false_alarm_rate=0.01)
@@ -106,7 +106,7 @@ def test_the_benchmark_on_ray_keeps_its_records_here(ray, tmp_path, monkeypatch,
     arguments = ["bench", "run", "--methods", "iforest", "--datasets", "separable", "--seeds", "0-1"]
     monkeypatch.setattr(sys, "argv", ["nptad", *arguments, "--engine", "ray", "--results", str(tmp_path)])
     with pytest.raises(SystemExit) if dies else nullcontext():
-        nptad.cli.main()
+        nptad.cli.app.main()
     records = [json.loads(line) for line in (tmp_path / "runs" / "separable.jsonl").read_text().splitlines()]
     assert [(r["seed"], r["outcome"]) for r in records] == [(seed, "failed" if dies else "done") for seed in (0, 1)]
 

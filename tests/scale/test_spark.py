@@ -7,11 +7,11 @@ import sys
 
 import numpy as np
 import pytest
-from scale_tables import orders
 
 from nptad import InputError, NPTADError, load
+from nptad.io.write import write_table
 from nptad.scale.spark import score_dataframe
-from nptad.tablefile import write_table
+from order_tables import orders
 
 pytestmark = pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning")
 

@@ -18,14 +18,14 @@ import pytest
 from web_client import open_browser
 
 from chromium import ARGUMENTS, CHROMIUM
-from nptad.tablefile import read_table
+from nptad.io.read import read_table
 from nptad.web.security import hosts_for
 
 pytestmark = pytest.mark.skipif(not CHROMIUM.exists(), reason=f"there is no browser at {CHROMIUM}")
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 
 PATIENCE = 120_000
-SERVE = "import sys; from pathlib import Path; from nptad.web.web_cli import serve\n"
+SERVE = "import sys; from pathlib import Path; from nptad.web.command import serve\n"
 SERVE += "serve(port=int(sys.argv[1]), directory=Path(sys.argv[2]), browser=False)"
 
 

@@ -16,7 +16,7 @@ import uvicorn
 from cyclopts import App
 
 from nptad.errors import InputError
-from nptad.web import web_cli
+from nptad.web import command as web_cli
 from nptad.web.security import url_host
 
 
@@ -35,7 +35,7 @@ def served(monkeypatch):
 
 def serve(*arguments):
     app = App()
-    app.command("nptad.web.web_cli:serve", name="serve")
+    app.command("nptad.web.command:serve", name="serve")
     app(["serve", *arguments], result_action="return_value")
 
 
@@ -88,7 +88,7 @@ def test_without_the_extra_it_says_what_to_install(monkeypatch, tmp_path):
 
 
 def test_the_command_and_the_server_do_without_torch():
-    code = "import sys, nptad.web.web_cli, nptad.web.app; sys.exit('torch' in sys.modules)"
+    code = "import sys, nptad.web.command, nptad.web.app; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
@@ -109,7 +109,7 @@ def test_an_address_in_a_url():
 
 @pytest.mark.skipif(os.name == "nt", reason="needs signals")
 def test_a_signal_ends_the_server(tmp_path):
-    program = "from nptad.web.web_cli import serve; from pathlib import Path; import sys\n"
+    program = "from nptad.web.command import serve; from pathlib import Path; import sys\n"
     program += "serve(port=0, browser=False, directory=Path(sys.argv[1]))"
     command = [sys.executable, "-c", program, str(tmp_path / "home")]
     errors = tmp_path / "errors"  # no pipe: the process that prepares workers has it open somewhat longer

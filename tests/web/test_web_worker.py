@@ -14,7 +14,8 @@ import pytest
 
 import nptad
 from nptad.errors import InputError
-from nptad.tablefile import read_table, write_table
+from nptad.io.read import read_table
+from nptad.io.write import write_table
 from nptad.web import example, jobs
 from nptad.web.choices import (
     Choices,

@@ -29,7 +29,7 @@ from nptad.bench import convert, generate
 from nptad.bench.convert import Arrays, read_npz, reading
 from nptad.bench.own import import_own, is_own
 from nptad.errors import DataError
-from nptad.files import replacing
+from nptad.io.atomic import replacing
 
 GENERATED = "generated"
 """The source of a set that is computed, not published."""

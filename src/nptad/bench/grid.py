@@ -7,7 +7,7 @@ import io
 from dataclasses import dataclass
 from pathlib import Path
 
-from nptad.files import replacing
+from nptad.io.atomic import replacing
 
 _FITTING_COLUMNS = 8
 """Columns that a page of LaTeX has room for."""

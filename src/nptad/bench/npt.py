@@ -18,13 +18,14 @@ from torch import Tensor
 from nptad.bench.protocol import Clock, Scored, Split
 from nptad.bench.rules import RULES, rule_of
 from nptad.detector import NPTAD
-from nptad.ensemble import Ensemble, fit_side_by_side
 from nptad.errors import TableWarning
-from nptad.loss import CellLayout
-from nptad.rng import spawn_seeds
-from nptad.score import Member, mask_losses
+from nptad.nn.rng import spawn_seeds
+from nptad.scoring.ensemble import Ensemble, fit_side_by_side
+from nptad.scoring.score import Member, mask_losses
 from nptad.settings import Settings
-from nptad.table import encode, learn_schema
+from nptad.tables.encode import encode
+from nptad.tables.layout import CellLayout
+from nptad.tables.schema import learn_schema
 
 _STACK_NUMBERS = 250_000
 """Activations (rows x row width) up to which stacking members pays: beyond, one member keeps a core busy."""

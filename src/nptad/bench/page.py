@@ -7,20 +7,11 @@ from pathlib import Path
 
 from nptad.bench.datasets import DATASETS
 from nptad.bench.grid import Grid
-from nptad.bench.methods import method_spec
 from nptad.bench.presets import paper_settings
+from nptad.bench.registry import method_spec
 from nptad.bench.rules import RULES_SAID
 from nptad.bench.run import shape_of
-from nptad.bench.stats import (
-    Results,
-    Series,
-    all_series,
-    columns_of,
-    datasets_of,
-    gather,
-    is_current,
-    out_of_order,
-)
+from nptad.bench.stats import Results, Series, all_series, columns_of, datasets_of, gather, is_current, out_of_order
 from nptad.bench.store import Record, require_records
 from nptad.bench.tables import (
     CONTAMINATION,
@@ -38,8 +29,8 @@ from nptad.bench.tables import (
     summary_table,
 )
 from nptad.errors import NPTADError
-from nptad.files import replacing
-from nptad.masks import bank_size
+from nptad.io.atomic import replacing
+from nptad.nn.masks import bank_size
 
 START, END = "<!-- summary: written by nptad bench tables -->", "<!-- end of summary -->"
 _BELOW = 5.0

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from nptad.score import SCALE_FLOOR
+from nptad.scoring.score import SCALE_FLOOR
 from nptad.settings import Aggregation
 
 Rule = Callable[[np.ndarray, np.ndarray], np.ndarray]

@@ -19,9 +19,9 @@ import psutil
 from joblib import Parallel, delayed
 
 from nptad.bench.datasets import find_dataset
-from nptad.bench.methods import METHODS, Config, MethodSpec, Shape, find_method
 from nptad.bench.presets import Preset
 from nptad.bench.protocol import parse_name
+from nptad.bench.registry import METHODS, Config, MethodSpec, Shape, find_method
 from nptad.bench.store import Key, Record, append_record, config_hash, key_of, read_records
 from nptad.bench.worker import Task
 from nptad.errors import DataError, InputError

@@ -11,9 +11,9 @@ import numpy as np
 from scipy import stats
 
 from nptad.bench.datasets import DATASETS, EXTRA
-from nptad.bench.methods import METHODS, method_spec
 from nptad.bench.own import is_own
 from nptad.bench.protocol import parse_name
+from nptad.bench.registry import METHODS, method_spec
 from nptad.bench.store import Record
 
 SIGNIFICANCE = 0.05

@@ -8,8 +8,8 @@ import numpy as np
 
 from nptad.bench.datasets import DATASETS
 from nptad.bench.grid import Cell, Figure, Grid
-from nptad.bench.methods import METHODS
 from nptad.bench.presets import paper_table
+from nptad.bench.registry import METHODS
 from nptad.bench.rules import RULES
 from nptad.bench.stats import (
     DEPENDENCY_MARGIN,

@@ -71,8 +71,8 @@ class Task:
 def run_task(task: Task) -> Iterator[dict[str, Any]]:
     """Run the seeds of a task, stack by stack, or one by one if they do not fit together; an error is a record too."""
     from nptad.bench.datasets import content_sha256, load
-    from nptad.bench.methods import find_method
     from nptad.bench.protocol import contaminated_split, metrics, parse_name, split_table
+    from nptad.bench.registry import find_method
     from nptad.errors import MaskBankWarning
 
     warnings.simplefilter("ignore", MaskBankWarning)

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nptad.errors import InputError
-from nptad.files import writing
+from nptad.io.atomic import writing
 from nptad.report import svg
-from nptad.report.text import figure, number, percent
+from nptad.wording import figure, number, percent
 
 if TYPE_CHECKING:
     from jinja2 import Template

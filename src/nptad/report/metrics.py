@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from sklearn.metrics import average_precision_score, precision_recall_curve, roc_auc_score, roc_curve
 
-from nptad.calibrate import Detection
 from nptad.errors import InputError
+from nptad.scoring.calibrate import Detection
 
 CURVE_POINTS = 200
 """Points kept of a curve."""

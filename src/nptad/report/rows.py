@@ -9,13 +9,14 @@ import narwhals.stable.v2 as nw
 import numpy as np
 import pyarrow as pa
 
-from nptad.calibrate import Detection
 from nptad.detector import NPTAD
 from nptad.errors import InputError
-from nptad.explain import Explanation, RowExplanation
-from nptad.rawtable import frame_of, read_columns
-from nptad.report.text import rounded, shorten, shorten_value
-from nptad.table import Schema, decode_cell, encode, match, readable
+from nptad.explain.result import Explanation, RowExplanation
+from nptad.scoring.calibrate import Detection
+from nptad.tables.encode import decode_cell, encode, match, readable
+from nptad.tables.frames import frame_of, read_columns
+from nptad.tables.schema import Schema
+from nptad.wording import rounded, shorten, shorten_value
 
 LISTED_ROWS = 200
 """Rows listed at most, if nothing is said."""

@@ -6,8 +6,8 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
-from nptad.calibrate import Detection
-from nptad.report.text import percent
+from nptad.scoring.calibrate import Detection
+from nptad.wording import percent
 
 
 def state(detection: Detection, n_listed: int, n_known: int, n_calibration: int, n_members: int) -> dict[str, Any]:

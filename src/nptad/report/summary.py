@@ -15,15 +15,16 @@ import numpy as np
 import pyarrow as pa
 from sklearn.base import BaseEstimator
 
-from nptad.calibrate import Detection
 from nptad.detector import NPTAD
 from nptad.errors import InputError
-from nptad.explain import Explanation
+from nptad.explain.result import Explanation
 from nptad.report.metrics import judge
 from nptad.report.rows import LISTED_ROWS, Rows, choose, describe, heat_map, key_texts, pick
 from nptad.report.statement import state
-from nptad.report.text import rounded, shorten, shorten_value
-from nptad.table import Column, readable
+from nptad.scoring.calibrate import Detection
+from nptad.tables.encode import readable
+from nptad.tables.schema import Column
+from nptad.wording import rounded, shorten, shorten_value
 
 BINS = 50
 """Bars of the score histogram."""

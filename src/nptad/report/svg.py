@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from nptad.report.text import figure, number
+from nptad.wording import figure, number
 
 Point = tuple[float, float]
 

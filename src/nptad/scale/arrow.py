@@ -13,10 +13,11 @@ from typing import Any
 import pyarrow as pa
 import torch
 
-from nptad.analysis import DEFAULT_SHARE, explain_flagged, flagged_reasons, named_beside, select_columns
-from nptad.calibrate import make_rule
 from nptad.errors import InputError
-from nptad.persist import load
+from nptad.models.persist import load
+from nptad.pipeline import DEFAULT_SHARE, explain_flagged, flagged_reasons, named_beside
+from nptad.scoring.calibrate import make_rule
+from nptad.tables.selection import select_columns
 
 RESULTS = pa.schema(
     [("score", pa.float64()), ("p_value", pa.float64()), ("anomaly", pa.bool_()), ("reasons", pa.string())]

@@ -21,14 +21,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from nptad.analysis import named_beside
 from nptad.errors import InputError, NPTADError, TableWarning
-from nptad.persist import fingerprint
+from nptad.io.stream import open_stream
+from nptad.models.persist import fingerprint
+from nptad.pipeline import named_beside
 from nptad.progress import progress_bar
 from nptad.scale.arrow import ArrowScorer, ScoringOptions
 from nptad.scale.folder import OutputFolder, Part, open_folder
 from nptad.scale.processes import Engine, Worker, local_workers
-from nptad.scale.stream import open_stream
 
 _SHOWN_NOTES = 5
 

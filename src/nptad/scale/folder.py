@@ -18,8 +18,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from nptad.errors import InputError
-from nptad.files import replacing
-from nptad.tablefile import reading_explained, write_table
+from nptad.io.atomic import replacing
+from nptad.io.read import reading_explained
+from nptad.io.write import write_table
 
 # Names with an underscore or a dot in front are no data to whoever reads the directory as one table.
 MANIFEST, _LOCK = "_nptad.json", "_nptad.lock"

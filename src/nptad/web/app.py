@@ -21,7 +21,7 @@ from starlette.datastructures import FormData, UploadFile
 from starlette.exceptions import HTTPException
 
 from nptad.errors import InputError
-from nptad.formats import SUFFIXES, unknown_suffix
+from nptad.io.formats import SUFFIXES, unknown_suffix
 from nptad.web import jobs
 from nptad.web.choices import Choices, form_values, parse_choices
 from nptad.web.jobs import Job, Store

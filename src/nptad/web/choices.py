@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from nptad.calibrate import smallest_share
 from nptad.errors import InputError
+from nptad.scoring.calibrate import smallest_share
 
 Use = Literal["number", "category", "ignore"]
 

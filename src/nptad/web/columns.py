@@ -9,10 +9,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from nptad.analysis import split_label
 from nptad.errors import InputError, TableWarning
-from nptad.report.text import number, percent, shorten
-from nptad.table import MAX_CATEGORIES, Column, learn_schema
+from nptad.tables.schema import MAX_CATEGORIES, Column, learn_schema
+from nptad.tables.selection import split_label
+from nptad.wording import number, percent, shorten
 
 LABEL_VALUES = 10
 """A column with at most this many different values may be the label."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 
-from nptad.calibrate import CALIBRATION_ROWS
-from nptad.masks import bank_size
+from nptad.nn.masks import bank_size
+from nptad.scoring.calibrate import CALIBRATION_ROWS
 from nptad.settings import default_members, default_settings
 
 _TRAINING_FACTOR = 3.0

@@ -17,7 +17,7 @@ Target = Callable[[Connection, dict[str, Any]], None]
 CRASHED = "The process that worked on it crashed or was killed, perhaps for lack of memory; nothing else was harmed."
 
 # Importing torch takes seconds. On Linux that happens once, in a process that does nothing but start the others.
-_PRELOADED = ["nptad.web.worker", "nptad.cli"]
+_PRELOADED = ["nptad.web.worker", "nptad.cli.app"]
 _LINUX = sys.platform == "linux"
 _CONTEXT: Any = multiprocessing.get_context("forkserver" if _LINUX else "spawn")
 

@@ -29,28 +29,22 @@ from typing import Any
 
 import pyarrow as pa
 
-from nptad.analysis import (
-    DEFAULT_SHARE,
-    Analysis,
-    analyse,
-    explain_rows_of,
-    flagged_reasons,
-    results_table,
-    select_columns,
-)
-from nptad.arguments import column_names
+from nptad.cli.arguments import column_names
 from nptad.detector import NPTAD
 from nptad.errors import InputError, MaskBankWarning, NPTADError, TableWarning
-from nptad.explain import Explanation
+from nptad.explain.result import Explanation
+from nptad.io.read import read_table
+from nptad.io.write import write_table
+from nptad.pipeline import DEFAULT_SHARE, Analysis, analyse, explain_rows_of, flagged_reasons, results_table
 from nptad.progress import listening
 from nptad.report import summarise, write_report
 from nptad.report.rows import SHOWN_WITHOUT_ANOMALIES
-from nptad.report.text import number, percent, shorten
-from nptad.tablefile import read_table, write_table
+from nptad.tables.selection import select_columns
 from nptad.web import example, jobs
 from nptad.web.choices import Choices, categorical_columns, default_choices, ignored_columns, label_column
 from nptad.web.columns import describe_columns, is_carriable
 from nptad.web.pace import Pace, expected_work
+from nptad.wording import number, percent, shorten
 
 MAX_COLUMNS = 1000
 """Columns of a table at most."""
@@ -101,7 +95,7 @@ def inspect(
 ) -> dict[str, Any]:
     """Read the upload, keep it as an Arrow file, and describe its columns.
 
-    Without an upload the table is the example. ``format`` is one of :func:`nptad.tablefile.read_table`.
+    Without an upload the table is the example. ``format`` is one of :func:`nptad.io.read.read_table`.
     """
     upload = Path(directory) / jobs.UPLOAD
     is_example = not upload.exists()

@@ -1,0 +1,307 @@
+"""The command ``nptad bench``: run, status, tables, figures."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from cyclopts import App, Parameter
+from cyclopts.validators import Number
+from rich.console import Console
+from rich.table import Table as RichTable
+
+from nptad.bench.presets import Preset
+from nptad.bench.store import Record
+from nptad.errors import InputError
+
+if TYPE_CHECKING:
+    from nptad.bench.run import Plan
+
+app = App(name="bench", help="Reproduce the paper: run methods on data sets, draw tables and figures.")
+
+RESULTS = Path("results")
+Positive = Annotated[int, Parameter(validator=Number(gte=1))]
+PositiveNumber = Annotated[float, Parameter(validator=Number(gt=0))]
+_SMALL = "wine,lympho,glass,vertebral,wbc,ecoli,ionosphere,breastw,pima"
+
+
+@app.command
+def run(
+    *,
+    methods: str = "npt-ad,transformer,mask-knn",
+    datasets: str = _SMALL,
+    seeds: str = "0-19",
+    preset: Preset = "paper",
+    set_: Annotated[list[str] | None, Parameter(name="--set")] = None,
+    jobs: Positive | None = None,
+    threads: Positive = 1,
+    engine: Literal["local", "ray"] = "local",
+    shard: str = "1/1",
+    time_limit: PositiveNumber | None = None,
+    memory_limit: PositiveNumber | None = None,
+    retry: bool = False,
+    again: bool = False,
+    data: Path | None = None,
+    results: Path = RESULTS,
+) -> None:
+    """Run what is missing; what is finished is never repeated, and killing it loses nothing that is finished.
+
+    The exit code is 1 if a run has failed; one over a limit has not.
+
+    Parameters
+    ----------
+    methods : str
+        Names, separated by commas, or `all`; `module:Class` is one of your own.
+    datasets : str
+        Names, separated by commas, or `all`; `separable@0.05` is the separable set with 5 % of contamination,
+        `module:function` one of your own: X, y (1 = anomaly) and, if there are any, positions of category columns.
+    seeds : str
+        Such as `0-19` or `0,3,7`; each is a split of its own.
+    preset : {"paper", "default"}
+        Settings of NPT-AD and the Transformer: the paper's, or the library's.
+    set_ : list of str
+        Change a setting of the preset, such as `--set n_steps=1000`; methods without presets are not concerned.
+    jobs : int
+        Runs at a time; by default 1, or as many as a Ray cluster has room for.
+    threads : int
+        Threads of each.
+    engine : {"local", "ray"}
+        Where they run: here, or on a Ray cluster.
+    shard : str
+        `2/5` does the second fifth of the work, for clusters.
+    time_limit : float
+        Seconds that a run may take; a longer one is recorded as such.
+    memory_limit : float
+        MiB that a run may take.
+    retry : bool
+        Repeat the runs that failed or exceeded a limit.
+    again : bool
+        Repeat the finished runs too, such as those of a method or data set of your own that has changed.
+    data : Path
+        Directory of the data sets; NPTAD_DATA, the cache or a download otherwise.
+    results : Path
+        Where results are kept.
+    """
+    from nptad.bench.progress import live_view
+    from nptad.bench.run import Limits, count_failed, missing_tasks, run_tasks
+
+    if data is not None and not data.is_dir():
+        raise InputError(f"--data {data} is no folder; give the one that has the data sets, or none to download them.")
+    part = _shard(shard)
+    plan = _plan(methods, datasets, seeds, preset, set_)
+    tasks = missing_tasks(plan, results / "runs", retry=retry, again=again, shard=part)
+    console = Console(stderr=True)
+    if not tasks:
+        console.print(
+            "Every run asked for has a record: `nptad bench status` shows them, `--retry` repeats failed ones, "
+            "`--again` all.",
+            soft_wrap=True,
+        )
+        _exit_if_failed(count_failed(plan, results / "runs", part), console)
+        return
+    carry_out = None
+    if engine == "ray":
+        from nptad.bench.cluster import room_for_tasks, supervise_on_ray
+
+        jobs, carry_out = jobs or room_for_tasks(threads), supervise_on_ray
+    outcomes: Counter[str] = Counter()
+    with live_view(tasks, results / "runs", console) as show:
+
+        def report(record: Record) -> None:
+            outcomes[record["outcome"]] += 1
+            show(record)
+
+        run_tasks(
+            tasks,
+            results / "runs",
+            jobs=jobs or 1,
+            threads=threads,
+            data=None if data is None else str(data),
+            limits=Limits(time_limit, memory_limit),
+            shard=part,
+            report=report,
+            carry_out=carry_out,
+        )
+    _exit_if_failed(outcomes["failed"], console)
+
+
+def _exit_if_failed(n_failed: int, console: Console) -> None:
+    if n_failed:
+        runs = "1 run" if n_failed == 1 else f"{n_failed} runs"
+        console.print(f"{runs} failed; `nptad bench status` says why, `--retry` repeats them.", soft_wrap=True)
+        sys.exit(1)
+
+
+@app.command
+def status(*, results: Path = RESULTS, methods: str = "all", datasets: str = "all", seeds: str = "0-19") -> None:
+    """Show what is done, what failed and why, and what is missing.
+
+    Parameters
+    ----------
+    results : Path
+        Where results are kept.
+    methods : str
+        Names, separated by commas, or `all`.
+    datasets : str
+        Names, separated by commas, or `all`.
+    seeds : str
+        Those that are wanted, such as `0-19`.
+    """
+    from nptad.bench.datasets import DATASETS, find_dataset
+    from nptad.bench.own import is_own
+    from nptad.bench.progress import describe
+    from nptad.bench.protocol import parse_name
+    from nptad.bench.registry import METHODS, method_spec
+    from nptad.bench.stats import is_current
+    from nptad.bench.store import read_records
+
+    wanted = _seeds(seeds)
+    records = [r for r in read_records(results / "runs") if r["seed"] in wanted and is_current(r)]
+    rows = _datasets(datasets, [*DATASETS, *(r["dataset"] for r in records)])
+    names = _names(methods, [*METHODS, *(r["method"] for r in records)])
+    for name in names:
+        method_spec(name)
+    for row in rows:
+        if not is_own(row):  # whose module need not be there
+            find_dataset(parse_name(row)[0])
+    records = [r for r in records if r["dataset"] in rows and r["method"] in names]
+    present = {(r["method"], r["preset"]) for r in records}
+    columns = [(name, preset) for name in names for preset in ("paper", "default", "") if (name, preset) in present]
+
+    counts = {}
+    for dataset in rows:
+        cells = ([r for r in records if (r["dataset"], r["method"], r["preset"]) == (dataset, *c)] for c in columns)
+        counts[dataset] = [_count(cell, len(wanted)) for cell in cells]
+    console = Console()
+    console.print(f"Finished of {len(wanted)} seeds (! = failed or over a limit)", soft_wrap=True)
+    _print_counts(console, counts, [f"{name} {preset}".strip() for name, preset in columns])
+    if missing := [name for name in names if not any(name == method for method, _ in present)]:
+        console.print(f"Not begun: {', '.join(missing)}.", markup=False, soft_wrap=True)
+    for record in records:
+        if record["outcome"] != "done":
+            console.print(describe(record), markup=False, soft_wrap=True)
+
+
+def _print_counts(console: Console, rows: dict[str, list[str]], heads: list[str]) -> None:
+    """Columns side by side, in as many tables as a terminal needs; a file has room for all of them."""
+    first = max(map(len, ["data set", *rows])) + 4
+    widths = [max(map(len, [head, *(cells[j] for cells in rows.values())])) + 3 for j, head in enumerate(heads)]
+    if not console.is_terminal:
+        console.width = max(80, first + sum(widths))
+    tables: list[list[int]] = [[]]
+    for j, width in enumerate(widths):
+        if tables[-1] and first + sum(widths[i] for i in tables[-1]) + width > console.width:
+            tables.append([])
+        tables[-1].append(j)
+    for columns in tables:
+        table = RichTable("data set")
+        for j in columns:
+            table.add_column(heads[j], justify="right", no_wrap=True)
+        for name, cells in rows.items():
+            table.add_row(name, *(cells[j] for j in columns))
+        console.print(table)
+
+
+def _count(records: list[Record], wanted: int) -> str:
+    """Seeds done of those wanted, of several configurations the one with most, and how many have no result."""
+    configs = Counter(r["config_hash"] for r in records if r["outcome"] == "done")
+    done, failed = max(configs.values(), default=0), len(records) - configs.total()
+    return (f"{done}/{wanted}" if done else "-") + (f" !{failed}" if failed else "")
+
+
+@app.command
+def tables(*, results: Path = RESULTS) -> None:
+    """Write the tables (Markdown, CSV, LaTeX) and the page `README.md`, which shows the figures drawn before it.
+
+    Parameters
+    ----------
+    results : Path
+        Where results are kept.
+    """
+    from nptad.bench.page import write_page
+
+    for path in write_page(results):
+        print(path)
+
+
+@app.command
+def figures(*, results: Path = RESULTS) -> None:
+    """Draw the figures (SVG and PNG) from the stored runs.
+
+    Parameters
+    ----------
+    results : Path
+        Where results are kept.
+    """
+    from nptad.bench.figures import draw_all
+
+    for path in draw_all(results):
+        print(path)
+
+
+def _plan(methods: str, datasets: str, seeds: str, preset: Preset, changes: list[str] | None) -> Plan:
+    from nptad.bench.datasets import DATASETS
+    from nptad.bench.registry import METHODS
+    from nptad.bench.run import Plan
+
+    return Plan(
+        tuple(_names(methods, METHODS)),
+        tuple(_datasets(datasets, DATASETS)),
+        _seeds(seeds),
+        preset,
+        tuple(_change(text) for text in changes or []),
+    )
+
+
+def _names(text: str, known: Iterable[str] = ()) -> list[str]:
+    """Names separated by commas, each once; ``all`` stands for those that are known."""
+    names = known if text == "all" else (name.strip() for name in text.split(","))
+    found = [name for name in dict.fromkeys(names) if name]
+    if not found:
+        raise InputError(f"{text!r} names nothing; give names separated by commas.")
+    return found
+
+
+def _datasets(text: str, known: Iterable[str]) -> list[str]:
+    """The same for data sets, with one spelling for each share of contamination."""
+    from nptad.bench.protocol import parse_name
+
+    parsed = map(parse_name, _names(text, known))
+    return list(dict.fromkeys(name if share is None else f"{name}@{share:g}" for name, share in parsed))
+
+
+def _seeds(text: str) -> tuple[int, ...]:
+    seeds: list[int] = []
+    for part in _names(text):
+        match = re.fullmatch(r"(\d+)(?:-(\d+))?", part)
+        if match is None:
+            raise InputError(f"--seeds {text!r} is not a list of seeds such as 0-19 or 0,3,7.")
+        first, last = int(match[1]), int(match[2] or match[1])
+        if last < first:
+            raise InputError(f"--seeds {text!r} goes backwards; the smaller number comes first.")
+        seeds += range(first, last + 1)
+    return tuple(dict.fromkeys(seeds))
+
+
+def _shard(text: str) -> tuple[int, int]:
+    match = re.fullmatch(r"(\d+)/(\d+)", text)
+    if match is None or not 1 <= int(match[1]) <= int(match[2]):
+        raise InputError(f"--shard {text!r} is not a part such as 2/5.")
+    return int(match[1]), int(match[2])
+
+
+def _change(text: str) -> tuple[str, object]:
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise InputError(f"--set {text!r} is not a setting such as n_steps=1000.")
+    try:
+        parsed = json.loads(value)
+    except ValueError:
+        return name, value
+    # 0 and 0.0 are the same setting, and must not be two configurations.
+    return name, int(parsed) if isinstance(parsed, float) and parsed.is_integer() else parsed

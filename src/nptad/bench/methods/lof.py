@@ -1,0 +1,86 @@
+"""Local Outlier Factor: anomalies are in sparser places than their neighbours."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from nptad.bench.methods.knn import NeighbourIndex
+from nptad.bench.methods.scaling import Scaler, Scaling, check_count, check_new_rows, check_rows, subsample
+from nptad.errors import InputError
+
+_TINY = 1e-10
+"""Added to mean reachability distances, as in scikit-learn: more than k equal rows have a finite density."""
+
+
+class LOF:
+    """Local Outlier Factor (Breunig, Kriegel, Ng and Sander, SIGMOD 2000) of new rows among training rows.
+
+    The density at a row is the inverse of its mean reachability distance to its k neighbours; the score is the mean
+    density of the neighbours over the row's own: about 1 inside a cluster of any density, larger outside. The formulas
+    are scikit-learn's (``novelty=True``); they are computed here from distances that do not depend on the batch, since
+    among duplicates the factor magnifies rounding errors by ten orders.
+
+    Parameters
+    ----------
+    k : int, default 20
+        Neighbours; all other training rows if there are fewer.
+    scaling : {"standard", "minmax", "maxabs"}, default "minmax"
+        How features are scaled, with statistics of the training rows.
+    max_samples : int, default 30_000
+        Training rows kept, a random choice of more: every training row needs its own neighbours, a cost that grows
+        with the square of their number.
+    random_state : int, optional
+        Seed of that choice.
+
+    References
+    ----------
+    Breunig, Kriegel, Ng, Sander: LOF: identifying density-based local outliers. SIGMOD 2000.
+
+    Examples
+    --------
+    >>> x = np.random.default_rng(0).normal(size=(200, 2))
+    >>> normal, odd = LOF().fit(x).score([[0, 0], [5, -5]])
+    >>> bool(odd > 2 > normal)
+    True
+    """
+
+    def __init__(
+        self,
+        *,
+        k: int = 20,
+        scaling: Scaling = "minmax",
+        max_samples: int = 30_000,
+        random_state: int | None = None,
+    ) -> None:
+        self.k = k
+        self.scaling = scaling
+        self.max_samples = max_samples
+        self.random_state = random_state
+
+    def fit(self, x: Any) -> LOF:
+        """Compute the densities at the training rows ``x``, of which there must be at least two."""
+        rows = check_rows(x)
+        if len(rows) < 2:
+            raise InputError("LOF compares the training rows with each other; it needs at least 2, got 1.")
+        self.scaler_ = Scaler(rows, self.scaling)
+        kept = subsample(
+            self.scaler_.transform(rows), check_count("max_samples", self.max_samples, 2), self.random_state
+        )
+        self.index_ = NeighbourIndex(kept, min(check_count("k", self.k), len(kept) - 1))
+        distances, neighbours = self.index_.query()
+        self.k_distance_ = distances[:, -1]
+        self.density_ = self._density(distances, neighbours)
+        self.n_features_ = rows.shape[1]
+        return self
+
+    def _density(self, distances: np.ndarray, neighbours: np.ndarray) -> np.ndarray:
+        reachability = np.maximum(distances, self.k_distance_[neighbours])
+        return 1 / (reachability.mean(axis=1) + _TINY)
+
+    def score(self, x: Any) -> np.ndarray:
+        """Return the local outlier factor of each row, as if it alone joined the training rows."""
+        rows = check_new_rows(self, x)
+        distances, neighbours = self.index_.query(self.scaler_.transform(rows))
+        return self.density_[neighbours].mean(axis=1) / self._density(distances, neighbours)

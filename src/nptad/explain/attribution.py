@@ -1,0 +1,219 @@
+"""Which cells made a score: cell by cell, against the nearest training row, and which rows the model attended to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from nptad.progress import progress_bar
+from nptad.scoring.ensemble import Ensemble
+from nptad.scoring.folds import Witnesses
+from nptad.scoring.nearest import nearest_without_each_cell
+from nptad.scoring.score import context_weights, expected_cells, mask_losses, pair_losses
+from nptad.tables.encode import decode_cell, encode, match, readable
+from nptad.tables.frames import backend_of, read_columns
+from nptad.tables.schema import Category, Schema
+
+if TYPE_CHECKING:
+    pass
+from nptad.explain.result import CellReason, Explanation, NearestRow, RowExplanation, TrainingRow
+
+KEPT_TRAINING_ROWS = 10
+"""Training rows named for each explained row, those with the largest weights."""
+
+
+_ROWS_AT_ONCE = 64
+"""Rows explained together; what is held for each, a weight for every training row in a context, can be long."""
+
+
+_SUSPECTS = 32
+"""Cells of a row, those with the largest losses, that are ignored in turn to see what becomes of the others."""
+
+
+def explain_rows(ensemble: Ensemble, schema: Schema, table: Any, verbose: bool = False) -> Explanation:
+    """Explain every row of a table; of one without rows, such as the anomalies where there are none, nothing."""
+    if getattr(table, "shape", (1,))[0] == 0:
+        return Explanation((), backend_of(table))
+    x, cells = encode(schema, table), match(schema, read_columns(table))
+    rows: list[RowExplanation] = []
+    with progress_bar("Explaining", len(x), verbose) as advance:
+        for start in range(0, len(x), _ROWS_AT_ONCE):
+            block = slice(start, start + _ROWS_AT_ONCE)
+            seen = {name: column[block] for name, column in cells.items()}
+            rows += _explain_block(ensemble, schema, x[block], seen, start)
+            advance(len(x[block]))
+    return Explanation(tuple(rows), backend_of(table))
+
+
+def _explain_block(
+    ensemble: Ensemble, schema: Schema, x: np.ndarray, cells: dict[str | int, np.ndarray], first_row: int
+) -> list[RowExplanation]:
+    witnesses = ensemble.witnesses(x)
+    by_member = ensemble.member_scores(x, witnesses)
+    scores = witnesses.mean(by_member)
+    masks = ensemble.masks.to(ensemble.device)
+    used, n_rows, n_numeric = schema.used, len(x), schema.layout.n_numeric
+    numeric = np.zeros((n_rows, n_numeric))
+    probabilities = np.zeros((n_rows, len(schema.layout.cardinalities), ensemble.model.out_category.shape[-1]))
+    attended = np.unique(ensemble.context_rows)
+    attention = np.zeros((n_rows, len(attended)))
+    for k, member, judged, own in ensemble.hearings(witnesses):
+        weight = witnesses.weights[judged, k, None]
+        rows = torch.from_numpy(x[judged]).to(ensemble.device)
+        expected = expected_cells(member, rows, own)
+        numeric[judged] += weight * expected.numeric.double().cpu().numpy()
+        probabilities[judged] += weight[..., None] * expected.log_probabilities.double().exp().cpu().numpy()
+        if member.cache:
+            leaned = context_weights(member, rows, masks, own).cpu().numpy()
+            attention[np.ix_(judged, np.searchsorted(attended, ensemble.context_rows[k]))] += weight * leaned
+    suspicion, losses = _suspicion(ensemble, x, witnesses)
+    shares, near = _shares(suspicion), None
+    if ensemble.model.settings.aggregation == "nearest":
+        near = _compare_with_nearest(ensemble, x, witnesses, by_member)
+        shares = (1 - near.part) * shares + near.shares
+    contributions = scores[:, None] * shares
+
+    explained = []
+    for i in range(n_rows):
+        reasons = []
+        for j in np.lexsort((-losses[i], -contributions[i])):
+            column = used[j]
+            if j < n_numeric:
+                expected_code, probability = float(numeric[i, j]), None
+            else:
+                classes = probabilities[i, j - n_numeric]
+                expected_code, probability = float(classes.argmax()), _seen_probability(x[i, j], classes)
+            seen = readable(column, _plain(cells[column.name][i]))
+            expected_value = readable(column, decode_cell(column, expected_code))
+            in_nearest = None
+            if near and near.shares[i, j] > shares[i, j] / 2:
+                other = ensemble.context[near.otherwise[i, j], j]
+                in_nearest = None if other == x[i, j] else readable(column, decode_cell(column, float(other)))
+            contribution = float(contributions[i, j])
+            reasons.append(CellReason(column.name, seen, expected_value, contribution, probability, in_nearest))
+        nearest = None
+        if near and not np.isnan(x[i]).all():
+            nearest = NearestRow(int(ensemble.context_source[near.place[i]]), float(near.distance[i]))
+        explained.append(
+            RowExplanation(
+                first_row + i,
+                float(scores[i]),
+                tuple(reasons),
+                _largest(attention[i], ensemble.context_source[attended]),
+                float(attention[i].sum()),
+                nearest,
+            )
+        )
+    return explained
+
+
+def _suspicion(ensemble: Ensemble, x: np.ndarray, witnesses: Witnesses) -> tuple[np.ndarray, np.ndarray]:
+    """What each cell answers for, (n, D), up to a factor for each row, and the loss of each cell.
+
+    The losses alone would blame the victims too: where columns depend on one another, a corrupted cell spoils what is
+    expected of the others, some of which may then look worse than itself. But only with the corrupted cell ignored do
+    all of them fit again. So a cell answers for the fall of the whole row's loss when it is ignored. In a row that
+    every cell helps to understand none falls; then the losses decide.
+    """
+    n_rows, n_features = x.shape
+    masks, scale = ensemble.masks.numpy(), ensemble.mask_scale[:, None]
+    in_score = (masks / scale).sum(axis=0) / masks.sum(axis=0).clip(min=1)  # what the score counts a cell's loss by
+    singles = torch.eye(n_features, dtype=torch.bool, device=ensemble.device)
+    losses = np.zeros((n_rows, n_features))
+    for k, member, judged, own in ensemble.hearings(witnesses):
+        rows = torch.from_numpy(x[judged]).to(ensemble.device)
+        of_cells = mask_losses(member.unscaled(n_features), rows, singles, own).double().cpu().numpy()
+        losses[judged] += witnesses.weights[judged, k, None] * of_cells
+    losses *= in_score
+
+    suspects = np.argsort(-losses, axis=1, kind="stable")[:, :_SUSPECTS]
+    ignoring = np.zeros((n_rows, suspects.shape[1], suspects.shape[1]))
+    for k, member, judged, own in ensemble.hearings(witnesses):
+        rows, cells = (torch.from_numpy(part[judged]).to(ensemble.device) for part in (x, suspects))
+        ignoring[judged] += (
+            witnesses.weights[judged, k, None, None] * pair_losses(member, rows, cells, own).double().cpu().numpy()
+        )
+    ignoring *= in_score[suspects][:, None]
+    alone = np.diagonal(ignoring, axis1=1, axis2=2)
+    spoilt = (alone[:, None] - ignoring).sum(axis=2)  # what ignoring the cell takes from the losses of the others
+    fall = losses.copy()
+    np.put_along_axis(fall, suspects, alone + spoilt, axis=1)
+    return np.where((fall > 0).any(axis=1, keepdims=True), fall.clip(min=0), losses), losses
+
+
+def _shares(amounts: np.ndarray) -> np.ndarray:
+    """Each cell's share of the sum over its row; zeros where there is nothing to share."""
+    total = amounts.sum(axis=1, keepdims=True)
+    return np.divide(amounts, total, out=np.zeros_like(amounts), where=total > 0)
+
+
+@dataclass(frozen=True)
+class _Comparison:
+    """Rows against the training rows nearest to them."""
+
+    place: np.ndarray
+    """The nearest row's place in the ensemble's context, (n,)."""
+    otherwise: np.ndarray
+    """The same of the row that is nearest when a cell is ignored, (n, D)."""
+    distance: np.ndarray
+    """How far it is, (n,); 1 is usual."""
+    part: np.ndarray
+    """What the distance makes of the score, between 0 and 1, (n, 1)."""
+    shares: np.ndarray
+    """That part, shared out among the cells, (n, D)."""
+
+
+def _compare_with_nearest(
+    ensemble: Ensemble, x: np.ndarray, witnesses: Witnesses, by_member: np.ndarray
+) -> _Comparison:
+    """The members' nearest rows may not be the same: the nearest of all is named, parts and shares are means.
+
+    The differences from the nearest row alone could blame the wrong cell: two rows with the same absurd price may be
+    nearest to one another and differ in the year. So a cell answers for the fall of the distance when it is ignored,
+    as it does for that of the losses, and because without the year such a row is near its like, the distance is the
+    mean over the nearest few.
+    """
+    place, nearest = np.full(len(x), -1), np.full(len(x), np.inf)
+    otherwise, least = np.full(x.shape, -1), np.full(x.shape, np.inf)
+    falls, part = np.zeros(x.shape), np.zeros((len(x), 1))
+    n_observed = (~np.isnan(x)).sum(axis=1).clip(min=1)
+    for k, member, judged, own in ensemble.hearings(witnesses):
+        weight, rows = witnesses.weights[judged, k], torch.from_numpy(x[judged]).to(ensemble.device)
+        whole, without = nearest_without_each_cell(rows, member.neighbours, own)
+        distance = whole.total.double().cpu().numpy() / n_observed[judged] / member.nearest_scale
+        score = by_member[judged, k]
+        squared = np.divide(distance**2, score, out=np.zeros_like(score), where=score > 0)
+        part[judged, 0] += weight * squared**2
+        _keep_nearer(place, nearest, judged, ensemble.neighbour_rows[k, whole.place.cpu().numpy()], distance)
+        for j, rest in enumerate(without):
+            falls[judged, j] += weight * (whole.mean_total - rest.mean_total).double().cpu().numpy()
+            entry, total = ensemble.neighbour_rows[k, rest.place.cpu().numpy()], rest.total.double().cpu().numpy()
+            _keep_nearer(otherwise[:, j], least[:, j], judged, entry, total)
+    part = part.clip(max=1.0)
+    return _Comparison(place, otherwise, nearest, part, part * _shares(falls))
+
+
+def _keep_nearer(
+    place: np.ndarray, distance: np.ndarray, rows: np.ndarray, new_place: np.ndarray, new_distance: np.ndarray
+) -> None:
+    """Put new places and distances of some rows where they are nearer."""
+    nearer = new_distance < distance[rows]
+    place[rows[nearer]], distance[rows[nearer]] = new_place[nearer], new_distance[nearer]
+
+
+def _largest(weights: np.ndarray, source: np.ndarray) -> tuple[TrainingRow, ...]:
+    order = np.argsort(-weights, kind="stable")[:KEPT_TRAINING_ROWS]
+    return tuple(TrainingRow(int(source[place]), float(weights[place])) for place in order if weights[place] > 0)
+
+
+def _plain(cell: Category | None) -> Category | None:
+    return None if cell is None or cell != cell else cell.item() if isinstance(cell, np.generic) else cell
+
+
+def _seen_probability(code: float, probabilities: np.ndarray) -> float | None:
+    if code != code:
+        return None
+    return float(probabilities[int(code)]) if code >= 0 else 0.0

@@ -1,0 +1,133 @@
+"""The explanation of rows, as data."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, overload
+
+from nptad.tables.frames import build_frame
+from nptad.tables.schema import Category
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+from nptad.explain.display import SHOWN_ROWS, encodable, plot_row, rows_html
+
+
+@dataclass(frozen=True)
+class CellReason:
+    """One cell of a row and its part in the row's score."""
+
+    column: str | int
+    seen: Category | None
+    """The value in the table, times as ISO text in UTC; None if it is missing."""
+    expected: Category | None
+    """What the model expected from the rest of the row and the training rows; None for a rare category (see
+    :data:`nptad.tables.schema.MAX_CATEGORIES`)."""
+    contribution: float
+    """The cell's share of the row's score; the shares add up to it. What the losses make of the score is shared out in
+    proportion to the fall of the row's loss (as it is, no logarithm taken) when the cell is ignored, 0 if it does not
+    fall: a corrupted cell also spoils what is expected of the others. What the distance from the nearest training row
+    makes of it is shared out in proportion to the fall of that distance (from the nearest three, on average) when the
+    cell is ignored."""
+    probability: float | None = None
+    """Probability that the model gave to the seen category; None for numbers."""
+    nearest: Category | None = None
+    """The value in the training row that is nearest otherwise, when the cell is ignored, if the distance makes most of
+    the contribution, and if it differs; else None."""
+
+
+@dataclass(frozen=True)
+class TrainingRow:
+    """A training row that the model leaned on."""
+
+    row: int
+    """Its position in the training table."""
+    weight: float
+    """Its share of the attention between rows."""
+
+
+@dataclass(frozen=True)
+class NearestRow:
+    """The training row that is most alike."""
+
+    row: int
+    """Its position in the training table."""
+    distance: float
+    """How far it is; 1 is usual between a training row and the nearest other one (root mean square)."""
+
+
+@dataclass(frozen=True)
+class RowExplanation:
+    """Why one row has its score."""
+
+    row: int
+    """Position in the explained table."""
+    score: float
+    """Anomaly score, higher = more anomalous: minus ``score_samples``."""
+    reasons: tuple[CellReason, ...]
+    """All cells, largest contribution first, among equals the largest loss."""
+    leaned_on: tuple[TrainingRow, ...]
+    """The training rows with the largest weights, largest first: attention between rows averaged over members, heads,
+    layers and masks. They say where the model looked, which need not be at the rows most alike. Empty if the model has
+    no attention between rows."""
+    training_share: float
+    """Weight of all training rows together; the rest of the attention went to the row itself."""
+    nearest: NearestRow | None
+    """The nearest of the training rows that the row was compared with; None if distances are no part of the score, or
+    if the row has no values."""
+
+
+@dataclass(frozen=True)
+class Explanation(Sequence[RowExplanation]):
+    """Explained rows: a sequence of :class:`RowExplanation` that can be shown as a frame, a plot or a page."""
+
+    rows: tuple[RowExplanation, ...]
+    backend: str
+    """Library of the frame that :meth:`frame` makes."""
+
+    @overload
+    def __getitem__(self, index: int) -> RowExplanation: ...
+    @overload
+    def __getitem__(self, index: slice) -> Explanation: ...
+    def __getitem__(self, index: int | slice) -> RowExplanation | Explanation:
+        return Explanation(self.rows[index], self.backend) if isinstance(index, slice) else self.rows[index]
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def frame(self) -> Any:
+        """One line for each cell, as a frame of the kind that was explained.
+
+        Columns: row, column, contribution, seen, expected, probability, nearest. Values of the table are text, since
+        its columns differ in type; :attr:`RowExplanation.reasons` has the values themselves.
+        """
+        cells = [(row.row, reason) for row in self.rows for reason in row.reasons]
+        columns: dict[str, tuple[type, list[Any]]] = {
+            "row": (int, [row for row, _ in cells]),
+            "column": (str, [encodable(reason.column) for _, reason in cells]),
+            "contribution": (float, [reason.contribution for _, reason in cells]),
+            "seen": (str, [encodable(reason.seen) for _, reason in cells]),
+            "expected": (str, [encodable(reason.expected) for _, reason in cells]),
+            "probability": (float, [reason.probability for _, reason in cells]),
+            "nearest": (str, [encodable(reason.nearest) for _, reason in cells]),
+        }
+        return build_frame(self.backend, columns)
+
+    def plot(self, row: int = 0) -> Axes:
+        """Draw the contributions of one row's cells, with seen and expected values; needs matplotlib.
+
+        Parameters
+        ----------
+        row : int
+            Which of the explained rows.
+        """
+        return plot_row(self.rows[row])
+
+    def html(self) -> str:
+        """A self-contained piece of HTML, without scripts; all names and cells are escaped."""
+        return rows_html(self.rows)
+
+    def _repr_html_(self) -> str:
+        more = len(self) - SHOWN_ROWS
+        return self[:SHOWN_ROWS].html() + (f"<p>... and {more:,} more rows</p>" if more > 0 else "")

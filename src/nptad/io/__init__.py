@@ -1,0 +1,1 @@
+"""Table files, text formats, atomic writing, tensor files."""

@@ -1,0 +1,64 @@
+"""Write files whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from tempfile import TemporaryFile
+from typing import BinaryIO, TextIO
+from uuid import uuid4
+
+from nptad.errors import InputError
+
+
+def name_beside(path: Path) -> Path:
+    """A free name in the same directory, for what is to take the place of ``path`` or to leave it."""
+    return path.with_name(f".nptad-{uuid4().hex}.tmp")
+
+
+def require_writable_parent(path: Path) -> None:
+    """Refuse a place where nothing can be written; directories on the way to it need not exist."""
+    above = next(parent for parent in path.absolute().parents if os.path.exists(parent))
+    try:
+        TemporaryFile(dir=above).close()  # permissions alone do not tell
+    except OSError as error:
+        raise InputError(f"{path} cannot be written: {error.strerror} ({above}).") from error
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """A temporary name beside ``path`` that takes its place when the block ends well, and vanishes otherwise."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = name_beside(path)
+    try:
+        yield temporary
+        with temporary.open("rb") as written:
+            os.fsync(written.fileno())
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[BinaryIO]:
+    """The open file, which takes its place when the block ends well; links, devices and pipes stay what they are."""
+    streams = [stream for stream in (sys.stdout, sys.stderr) if _is_same(path, stream)]
+    if streams:  # /dev/stdout: opened anew, it would begin at the start of the file that it may be
+        streams[0].flush()
+        with open(os.dup(streams[0].fileno()), "wb") as file:
+            yield file
+    elif path.exists() and not path.is_file():
+        with path.open("wb") as file:
+            yield file
+    else:
+        with replacing(path.resolve()) as temporary, temporary.open("wb") as file:
+            yield file
+
+
+def _is_same(path: Path, stream: TextIO) -> bool:
+    with suppress(OSError, ValueError):  # there is no such file, or the stream is none
+        return os.path.samestat(os.stat(path), os.fstat(stream.fileno()))
+    return False

@@ -1,0 +1,125 @@
+"""Write a table file: complete, or not there at all."""
+
+from __future__ import annotations
+
+import gzip
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from os import PathLike
+from pathlib import Path
+from typing import BinaryIO
+
+import pyarrow as pa
+import pyarrow.ipc
+import pyarrow.parquet
+
+from nptad.errors import InputError
+from nptad.io.atomic import writing
+from nptad.io.formats import (
+    PACKED_SUFFIX,
+    Place,
+    check_format,
+    format_of,
+    is_stream,
+    name_of,
+)
+from nptad.io.text import one_line, write_delimited, write_json_lines
+
+
+def write_table(table: pa.Table, target: Place, format: str | None = None) -> None:
+    r"""Write a whole table; a file is complete or, after an error or an interruption, as it was before.
+
+    Parameters
+    ----------
+    table : pyarrow.Table
+        What to write.
+    target : path, "-" or binary file
+        A file, standard output, or an open binary file.
+    format : {"csv", "tsv", "jsonl", "parquet", "arrow"}, optional
+        Default: what the suffix of the path says, otherwise CSV.
+
+    Raises
+    ------
+    InputError
+        If the table does not fit the format or the file cannot be written, for instance because the disk is full.
+    BrokenPipeError
+        If the reader of standard output went away.
+
+    Notes
+    -----
+    CSV and TSV are UTF-8. A text cell or a column name that begins with = + - @ or a tab or line break gets an
+    apostrophe in front, so that no spreadsheet takes it for a formula; numbers stay as they are. Text stands in
+    quotation marks, a missing cell is empty. In JSON lines, times are text and numbers that are not finite are null.
+
+    Examples
+    --------
+    >>> import io, pyarrow as pa
+    >>> file = io.BytesIO()
+    >>> write_table(pa.table({"name": ["Ann", "=1+1"], "score": [-0.5, 2.0]}), file)
+    >>> print(file.getvalue().decode(), end="")
+    "name","score"
+    "Ann",-0.5
+    "'=1+1",2
+    """
+    if format is None and not is_stream(target):
+        format = format_of(target)
+    write = _WRITERS[check_format(format) or "csv"]
+    where = name_of(target, "standard output")
+    _check_columns(table)
+    try:
+        with _opened(target) as sink:
+            write(table, sink)
+            sink.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise InputError(f"{where} cannot be written: {error.strerror or error}.") from error
+    except pa.ArrowException as error:
+        raise InputError(f"{where} cannot be written ({one_line(error)}); try another format.") from error
+
+
+def _check_columns(table: pa.Table) -> None:
+    """Refuse what no reader could read again."""
+    if not table.num_columns:
+        raise InputError("The table has no columns; there is nothing to write.")
+    name, count = Counter(table.column_names).most_common(1)[0]
+    if count > 1:
+        raise InputError(f"{count} columns are called {name!r}; give each column its own name.")
+
+
+@contextmanager
+def _opened(target: Place) -> Iterator[BinaryIO]:
+    """The open target; for a file a temporary one, which takes its place in the end."""
+    if not isinstance(target, str | PathLike):
+        yield target
+    elif is_stream(target):
+        sys.stdout.flush()  # what was printed before comes before
+        yield sys.stdout.buffer
+    else:
+        with writing(Path(target)) as file:
+            if Path(target).suffix.lower() != PACKED_SUFFIX:
+                yield file
+            else:
+                with gzip.GzipFile(filename="", mode="wb", compresslevel=6, fileobj=file, mtime=0) as gzipped:
+                    yield gzipped  # type: ignore[misc]
+
+
+def _write_arrow(table: pa.Table, sink: BinaryIO) -> None:
+    with pyarrow.ipc.new_file(sink, table.schema) as writer:
+        writer.write_table(table)
+
+
+def _write_parquet(table: pa.Table, sink: BinaryIO) -> None:
+    pyarrow.parquet.write_table(table, sink)
+
+
+_WRITERS: dict[str, Callable[[pa.Table, BinaryIO], None]] = {
+    "csv": partial(write_delimited, delimiter=","),
+    "tsv": partial(write_delimited, delimiter="\t"),
+    "jsonl": write_json_lines,
+    "parquet": _write_parquet,
+    "arrow": _write_arrow,
+}

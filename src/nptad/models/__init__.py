@@ -1,0 +1,1 @@
+"""A fitted model and its directory on disk."""

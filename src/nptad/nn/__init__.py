@@ -1,0 +1,1 @@
+"""The paper: the model, its attention, its loss and its masks."""

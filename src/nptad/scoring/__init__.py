@@ -1,0 +1,1 @@
+"""Folds, scores, distances and p-values."""

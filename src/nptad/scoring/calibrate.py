@@ -1,0 +1,246 @@
+"""What a score means: p-values and thresholds from scores of training rows under members that never saw them.
+
+A fresh normal row and a training row that member k left out are alike to member k. So the score of a new row under
+k is compared with the left-out rows' scores under that same k (cross-conformal, as in CV+), never an average over
+members with scores of single members. Within one fold such a p-value is exactly valid. Pooled over folds it is only
+nearly so: in the worst case a rate of ``a`` can become ``2 a``; in practice it stays at or somewhat below ``a``, since
+members do not all raise the same false alarm. Means, spreads and category lists come from all training rows, which
+new rows had no part in; that matters by about one row in n.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from numbers import Real
+from typing import Any, Literal
+
+import numpy as np
+
+from nptad.errors import InputError, TableWarning
+from nptad.tables.frames import build_frame
+
+DEFAULT_FDR = 0.05
+"""Share of false alarms among the flagged rows that :meth:`nptad.NPTAD.detect` allows if nothing else is asked."""
+
+CALIBRATION_ROWS = 2000
+"""Training rows at most whose scores say what is usual; a random sample of more."""
+
+
+def p_values(scores: np.ndarray, calibration: np.ndarray, own: np.ndarray | None = None) -> np.ndarray:
+    """Conformal p-values: how often a normal row scores at least as high.
+
+    Parameters
+    ----------
+    scores : ndarray of shape (m, K)
+        Scores of the judged rows under each of K members, higher = more anomalous.
+    calibration : ndarray of shape (n, K)
+        Scores of calibration rows under the members that never saw them, NaN elsewhere; at least one in each row. A
+        row that several members left out counts in equal parts under each.
+    own : ndarray of shape (m,), optional
+        The calibration row that a judged row itself is; it is not compared with itself. -1 for none.
+
+    Returns
+    -------
+    ndarray of shape (m,)
+        (1 + calibration rows that score at least as high) / (1 + calibration rows compared with).
+
+    Examples
+    --------
+    >>> p_values(np.array([[9.0], [2.5]]), np.array([[1.0], [2.0], [3.0]])).tolist()
+    [0.25, 0.5]
+    """
+    judged = ~np.isnan(calibration)
+    weights = judged / judged.sum(axis=1, keepdims=True)
+    as_high = np.zeros(len(scores))
+    for k in range(scores.shape[1]):
+        rows = np.flatnonzero(judged[:, k])
+        rows = rows[np.argsort(calibration[rows, k])]
+        weight_from = np.append(np.cumsum(weights[rows, k][::-1])[::-1], 0.0)
+        as_high += weight_from[np.searchsorted(calibration[rows, k], scores[:, k], "left")]
+    compared = np.full(len(scores), len(calibration))
+    if own is not None:
+        known = np.flatnonzero(own >= 0)
+        itself = own[known]
+        as_high[known] -= (weights[itself] * (calibration[itself] >= scores[known])).sum(axis=1)
+        compared[known] -= 1
+    return (1 + as_high) / (1 + compared)
+
+
+def benjamini_hochberg(p: np.ndarray, fdr: float) -> np.ndarray:
+    """Select rows such that on average at most a share ``fdr`` of the selected ones is normal.
+
+    The k smallest p-values are selected, for the largest k whose k-th smallest is at most ``fdr * k / m``. Conformal
+    p-values against the same calibration rows are dependent, but in a way that leaves the promise intact (positive
+    regression dependence: Bates et al., Testing for outliers with conformal p-values, 2023; shown for one fold).
+
+    Examples
+    --------
+    >>> benjamini_hochberg(np.array([0.9, 0.001, 0.02, 0.3]), 0.05).tolist()
+    [False, True, True, False]
+    """
+    ordered = np.sort(p)
+    allowed = fdr * np.arange(1, len(p) + 1) / len(p) * (1 + 1e-12)  # p-values are fractions too: ties must not depend
+    passing = np.flatnonzero(ordered <= allowed)  # on rounding
+    return p <= (ordered[passing[-1]] if len(passing) else -1.0)
+
+
+def threshold(scores: np.ndarray, share: float) -> float:
+    """The score (higher = more normal) below which a share of the training rows lies: the line for a contamination.
+
+    Of fresh normal rows about the same share falls below it, but not much less than one in n + 1: for rates near or
+    below that, p-values tell what cannot be told.
+    """
+    return float(np.quantile(scores, share))
+
+
+def rows_needed(rate: float) -> int:
+    """Calibration rows from which on a p-value can be as small as ``rate``: the smallest n with 1 / (n + 1) <= rate.
+
+    Examples
+    --------
+    >>> rows_needed(0.05), rows_needed(0.05 / 100)
+    (19, 1999)
+    """
+    return max(0, int(np.ceil(np.round(1 / rate, 6))) - 1)
+
+
+def smallest_share(n_rows: int) -> float:
+    """The smallest share of a table that can be flagged in it: one row, or one of those that p-values compare with.
+
+    Examples
+    --------
+    >>> smallest_share(80), smallest_share(1_000_000)
+    (0.0125, 0.0005)
+    """
+    return 1 / max(1, min(n_rows, CALIBRATION_ROWS))
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """Scores of training rows by members that left them out, higher = more anomalous."""
+
+    rows: np.ndarray
+    """The training rows that were scored, (n,), ascending."""
+    by_member: np.ndarray
+    """Their scores under each member, (n, K); NaN where the member has seen the row."""
+    scores: np.ndarray
+    """The score of each, (n,), over all its witnesses."""
+
+    def p_values(self, by_member: np.ndarray, scores: np.ndarray, training_row: np.ndarray) -> np.ndarray:
+        """P-values of rows with these scores; ``training_row`` tells which training row each is, -1 for a new one.
+
+        The score of a training row has the spread of those of the other training rows, so that its rank among them
+        is its p-value, exactly valid since folds are drawn at random; within its own fold it would be K times coarser.
+        """
+        known = training_row >= 0
+        result = np.empty(len(scores))
+        result[~known] = p_values(by_member[~known], self.by_member)
+        place = np.searchsorted(self.rows, training_row[known]).clip(max=len(self.rows) - 1)
+        own = np.where(self.rows[place] == training_row[known], place, -1)
+        result[known] = p_values(scores[known, None], self.scores[:, None], own)
+        return result
+
+
+@dataclass(frozen=True)
+class Detection:
+    """Which rows are anomalies, and how sure that is."""
+
+    score: np.ndarray
+    """Anomaly score of each row, higher = more anomalous: minus ``score_samples``."""
+    p_value: np.ndarray
+    """How often a normal row scores at least as high."""
+    anomaly: np.ndarray
+    """True for the flagged rows: those whose p-value is at most ``threshold``."""
+    threshold: float
+    """Rows with a p-value up to this are flagged: the false-alarm rate, or the largest p-value that the false
+    discovery rate allows, 0 if it allows none."""
+    rule: Literal["fdr", "false_alarm_rate"]
+    """What is held: the share of normal rows among the flagged, or of flagged rows among the normal."""
+    rate: float
+    """At which rate."""
+    backend: str
+    """Library of the frame that :meth:`frame` makes."""
+
+    def ranking(self) -> np.ndarray:
+        """All rows, the flagged ones first, and among these and the others the highest scores first.
+
+        Members judge by their own left-out rows, so that a flagged row can have a lower score than one that is not.
+        """
+        return np.lexsort((-self.score, ~self.anomaly))
+
+    def frame(self) -> Any:
+        """A frame of the kind that was judged, with the columns row, score, p_value and anomaly."""
+        columns: dict[str, tuple[type, list[Any]]] = {
+            "row": (int, list(range(len(self.score)))),
+            "score": (float, self.score.tolist()),
+            "p_value": (float, self.p_value.tolist()),
+            "anomaly": (bool, self.anomaly.tolist()),
+        }
+        return build_frame(self.backend, columns)
+
+
+@dataclass(frozen=True)
+class Rule:
+    """The rate that is to be held."""
+
+    name: Literal["fdr", "false_alarm_rate"]
+    rate: float
+    called: str = ""
+    """What the user knows the rate as, if not by its name."""
+
+    def __post_init__(self) -> None:
+        if not (isinstance(self.rate, Real) and not isinstance(self.rate, bool) and 0 < self.rate < 1):
+            raise InputError(f"{self.called or self.name} must be a number between 0 and 1, got {self.rate!r}.")
+
+    def require_rows(self, n_rows: int) -> None:
+        """Refuse a rate that no p-value can reach."""
+        if 1 / (n_rows + 1) > self.rate:
+            raise InputError(
+                f"{self.called or self.name}={self.rate:g} needs at least {rows_needed(self.rate):,} training rows "
+                f"with an honest score, there are {n_rows:,}: no p-value can be below 1/{n_rows + 1:,}. Ask for a "
+                "higher rate or fit on more rows."
+            )
+
+    def flag(self, p: np.ndarray) -> tuple[np.ndarray, float]:
+        """The flagged rows and the largest p-value that is flagged."""
+        if self.name == "false_alarm_rate":
+            return p <= self.rate, self.rate
+        anomaly = benjamini_hochberg(p, self.rate)
+        return anomaly, float(p[anomaly].max(initial=0.0))
+
+
+def make_rule(fdr: Any, false_alarm_rate: Any) -> Rule:
+    """The rule that was asked for, by default a false discovery rate of 5 %."""
+    if fdr is not None and false_alarm_rate is not None:
+        raise InputError("fdr and false_alarm_rate are two rules; give one of them.")
+    if false_alarm_rate is not None:
+        return Rule("false_alarm_rate", false_alarm_rate)
+    return Rule("fdr", DEFAULT_FDR if fdr is None else fdr)
+
+
+def report_limits(rule: Rule, anomaly: np.ndarray, training_row: np.ndarray, n_rows: int, n_members: int) -> None:
+    """Say in one warning what the p-values cannot tell."""
+    notes = []
+    n_known, n_judged = int((training_row >= 0).sum()), len(anomaly)
+    fewest = int(np.ceil(np.round(n_judged / (n_rows + 1) / rule.rate, 6)))
+    nothing_found = rule.name == "fdr" and not anomaly.any()
+    if nothing_found and n_known:
+        notes.append(
+            f"{n_known:,} of the {n_judged:,} rows are training rows, which are ranked among themselves, so that no "
+            "false discovery rate can tell them apart; ask for a false_alarm_rate or use predict"
+        )
+    if nothing_found and n_known < n_judged and fewest > 1:
+        notes.append(
+            f"with {n_rows:,} calibration rows no p-value is below 1/{n_rows + 1:,}, so that fewer than {fewest:,} "
+            f"anomalies among {n_judged:,} rows cannot be found at fdr={rule.rate:g}; a single one would need "
+            f"{rows_needed(rule.rate / n_judged):,} training rows"
+        )
+    if n_members == 1 and n_known < n_judged:
+        notes.append(
+            "the only member has seen the calibration rows, so that p-values of new rows are too small; "
+            "fit with n_members=2 or more"
+        )
+    if notes:
+        text = "; ".join(notes)
+        warnings.warn(text[0].upper() + text[1:] + ".", TableWarning, stacklevel=3)

@@ -1,0 +1,267 @@
+"""Members are folds: each member leaves out a part of the training rows, so every row has honest scores.
+
+A row that was in the training table is recognised by its encoded cells and judged only by members that left it out
+of their training and their context. With a single member there is none such: its entry in the context is left out,
+but the weights have still seen it. Means, standard deviations and category lists come from all rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from nptad.nn.masks import mask_bank
+from nptad.nn.model import NPT
+from nptad.nn.rng import MemberRandom
+from nptad.scoring.folds import Witnesses, left_out_rows, row_keys
+from nptad.scoring.nearest import nearest_distances
+from nptad.scoring.score import Member, counted_masks, mask_losses, mean_losses, prepare_member, score_rows
+from nptad.settings import Settings
+from nptad.tables.layout import CellLayout
+from nptad.training.loop import History, Precision, train
+from nptad.training.parallel import threads_for
+
+_USUAL_ROWS = 1000
+"""Training rows of each member whose losses say what is usual."""
+
+
+_LARGEST_USUAL_LOSS = 25.0
+"""Of a cell, in the mean that says what is usual: five standard deviations off."""
+
+
+_NEIGHBOURS = 16
+"""Times as many training rows as make the context are looked at for the nearest one: the more there are, the more a
+distance tells, and a distance costs less than attention."""
+
+
+_SMALLEST_USUAL_DISTANCE = 0.001
+"""From the nearest row: below a thousandth of the columns' ranges a difference is noise. Larger than the ranges
+themselves none counts in what is usual."""
+
+
+@dataclass(frozen=True)
+class Ensemble:
+    """Trained members with what they need to score rows."""
+
+    model: NPT
+    """The stack of K members."""
+    masks: Tensor
+    """The mask bank, (M, D)."""
+    left_out: np.ndarray
+    """Training rows that each member never saw, (K, n)."""
+    row_keys: np.ndarray
+    """Key of every training row, (n,) uint64, by which it is recognised."""
+    context: np.ndarray
+    """The encoded training rows that any member looks at, (C, D)."""
+    context_rows: np.ndarray
+    """Rows of ``context`` that make each member's context, (K, N)."""
+    neighbour_rows: np.ndarray
+    """Rows of ``context`` of which the nearest one counts in each member's score, (K, n)."""
+    context_source: np.ndarray
+    """Training row behind each row of ``context``, (C,)."""
+    mask_scale: np.ndarray
+    """What the loss under each mask is divided by, (M,)."""
+    nearest_scale: float
+    """What the distance from the nearest neighbour is divided by; 1 unless it is part of the score."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Pickle the fields only: the cached contexts are many times their size and quickly computed."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
+    @property
+    def n_members(self) -> int:
+        """Number of members (K)."""
+        return len(self.left_out)
+
+    @property
+    def device(self) -> torch.device:
+        """Where the weights are."""
+        return self.model.in_mask.device
+
+    @cached_property
+    def members(self) -> list[Member]:
+        """Every member with its cached context."""
+        context = torch.from_numpy(self.context).to(self.device)
+        n_train = int((~self.left_out[0]).sum())
+        attended, near = (torch.from_numpy(r).to(self.device) for r in (self.context_rows, self.neighbour_rows))
+        scale = torch.from_numpy(self.mask_scale).to(self.device)
+        return [
+            prepare_member(
+                self.model.member(k), context[attended[k]], n_train, scale, context[near[k]], self.nearest_scale
+            )
+            for k in range(self.n_members)
+        ]
+
+    @cached_property
+    def _known(self) -> tuple[np.ndarray, np.ndarray]:
+        """Sorted keys of the training rows and the row behind each."""
+        order = np.argsort(self.row_keys, kind="stable")
+        return self.row_keys[order], order
+
+    def witnesses(self, x: np.ndarray) -> Witnesses:
+        """The members that may judge each row: all, or for a training row those that left it out.
+
+        A row that occurs several times in training gets the average over its copies.
+        """
+        known, source = self._known
+        keys, places = np.unique(row_keys(x), return_inverse=True)
+        first, last = np.searchsorted(known, keys, "left"), np.searchsorted(known, keys, "right")
+        weights = np.full((len(keys), self.n_members), 1 / self.n_members)
+        own, training_row = np.full(len(keys), -1), np.full(len(keys), -1)
+        entry = {int(row): place for place, row in enumerate(self.context_source)} if self.n_members == 1 else {}
+        for i in np.flatnonzero(last > first):
+            copies = source[first[i] : last[i]]
+            training_row[i] = copies[0]
+            if self.n_members > 1:
+                judges = self.left_out[:, copies].astype(float)
+                weights[i] = (judges / judges.sum(axis=0)).mean(axis=1)
+            else:
+                own[i] = next((entry[int(row)] for row in copies if int(row) in entry), -1)
+        return Witnesses(weights[places], own[places], training_row[places])
+
+    def hearings(self, witnesses: Witnesses) -> Iterator[tuple[int, Member, np.ndarray, Tensor | None]]:
+        """Which rows each member is to judge, with their own entries in its context where they have one."""
+        for k, member in enumerate(self.members):
+            rows = np.flatnonzero(witnesses.weights[:, k] > 0)
+            own = witnesses.own[rows]
+            if (own < 0).any():
+                yield k, member, rows[own < 0], None
+            if (own >= 0).any():
+                yield k, member, rows[own >= 0], torch.from_numpy(own[own >= 0]).to(self.device)
+
+    def member_scores(
+        self, x: np.ndarray, witnesses: Witnesses, advance: Callable[[int], None] | None = None
+    ) -> np.ndarray:
+        """Score of each row under each member, (n, K), higher = more anomalous; NaN where a member is no witness."""
+        scores = np.full((len(x), self.n_members), np.nan)
+        masks, aggregation = self.masks.to(self.device), self.model.settings.aggregation
+
+        def hear(hearing: tuple[int, Member, np.ndarray, Tensor | None]) -> None:
+            k, member, rows, own = hearing
+            judged = torch.from_numpy(x[rows]).to(self.device)
+            scores[rows, k] = score_rows(member, judged, masks, aggregation, own, advance)
+
+        hearings = list(self.hearings(witnesses))
+        with threads_for(len(hearings) if self.device.type == "cpu" else 1) as run:
+            run(hear, hearings)
+        return scores
+
+    def scores(self, x: np.ndarray, witnesses: Witnesses, advance: Callable[[int], None] | None = None) -> np.ndarray:
+        """Score of each row: the geometric mean over its witnesses, higher = more anomalous."""
+        return witnesses.mean(self.member_scores(x, witnesses, advance))
+
+
+def fit_ensemble(
+    x: np.ndarray,
+    layout: CellLayout,
+    settings: Settings,
+    seeds: list[int],
+    *,
+    device: torch.device,
+    time_limit: float | None = None,
+    precision: Precision = "auto",
+    checkpoint: str | Path | None = None,
+    report: Callable[[dict], None] | None = None,
+) -> tuple[Ensemble, History]:
+    """Train one member per seed after the first two, which draw the folds and contexts, and the mask bank."""
+    fold_seed, bank_seed, *member_seeds = seeds
+    masks = mask_bank(layout.n_features, settings.mask_sizes, settings.max_masks, bank_seed)
+    left_out = left_out_rows(len(x), len(member_seeds), fold_seed)
+    rows = np.stack([np.flatnonzero(~out) for out in left_out])
+
+    model = NPT(layout, settings, MemberRandom(member_seeds)).to(device)
+    x_members = torch.from_numpy(x[rows]).to(device)
+    history = train(model, x_members, time_limit=time_limit, precision=precision, checkpoint=checkpoint, report=report)
+    return _assemble(model, masks, x, left_out, fold_seed), history
+
+
+def fit_side_by_side(
+    tables: list[np.ndarray], layout: CellLayout, settings: Settings, seeds: list[list[int]], *, device: torch.device
+) -> list[Ensemble]:
+    """A single-member ensemble for each of several tables of one size, trained as one stack.
+
+    Each is the same (to rounding) as what :func:`fit_ensemble` makes of its table and its three seeds alone.
+    """
+    fold_seeds, bank_seeds, member_seeds = zip(*seeds, strict=True)
+    banks = [mask_bank(layout.n_features, settings.mask_sizes, settings.max_masks, seed) for seed in bank_seeds]
+    model = NPT(layout, settings, MemberRandom(list(member_seeds))).to(device)
+    train(model, torch.from_numpy(np.stack(tables)).to(device))
+    return [
+        _assemble(model.member(k), masks, x, np.zeros((1, len(x)), dtype=bool), fold_seed)
+        for k, (x, masks, fold_seed) in enumerate(zip(tables, banks, fold_seeds, strict=True))
+    ]
+
+
+def _assemble(model: NPT, masks: Tensor, x: np.ndarray, left_out: np.ndarray, fold_seed: int) -> Ensemble:
+    """Choose the contexts and neighbours of trained members."""
+    settings = model.settings
+    rows = np.stack([np.flatnonzero(~out) for out in left_out])
+    random = np.random.default_rng([fold_seed, 1])
+    size = settings.context_size or len(x)
+    context = near = _sample(rows, size, random)
+    if settings.aggregation == "nearest" and len(left_out) > 1:  # of a single member, rows know their own entry only
+        near = _sample(rows, _NEIGHBOURS * size, random)
+    source = np.union1d(context, near)
+    ensemble = Ensemble(
+        model=model,
+        masks=masks,
+        left_out=left_out,
+        row_keys=row_keys(x),
+        context=x[source],
+        context_rows=np.searchsorted(source, context),
+        neighbour_rows=np.searchsorted(source, near),
+        context_source=source,
+        mask_scale=np.ones(len(masks), dtype=np.float32),
+        nearest_scale=1.0,
+    )
+    usual: dict[str, Any] = {}
+    if settings.scale_masks:
+        usual["mask_scale"] = _usual_losses(ensemble, x, random).cpu().numpy()
+    if settings.aggregation == "nearest":
+        usual["nearest_scale"] = _usual_distance(ensemble, x, random)
+    return replace(ensemble, **usual)
+
+
+def _sample(rows: np.ndarray, size: int, random: np.random.Generator) -> np.ndarray:
+    """So many of the rows of each member, (K, size), in order; all if there are no more."""
+    if size >= rows.shape[1]:
+        return rows
+    return np.stack([np.sort(random.choice(r, size, replace=False)) for r in rows])
+
+
+def _usual_losses(ensemble: Ensemble, x: np.ndarray, random: np.random.Generator) -> Tensor:
+    """Mean loss of training rows under each mask, as it counts in the score."""
+    masks, temper = ensemble.masks.to(ensemble.device), ensemble.model.settings.aggregation == "nearest"
+    heard = list(_left_out_hearings(ensemble, x, random))
+    losses = torch.cat([mask_losses(member, rows, masks, own, temper=temper) for member, rows, own in heard])
+    counted = torch.cat([counted_masks(rows, masks) for _, rows, _ in heard])
+    return mean_losses(losses.minimum(_LARGEST_USUAL_LOSS * masks.sum(1)), counted)
+
+
+def _usual_distance(ensemble: Ensemble, x: np.ndarray, random: np.random.Generator) -> float:
+    """Root mean square of the distances of training rows from the nearest neighbour."""
+    heard = _left_out_hearings(ensemble, x, random)
+    distances = torch.cat([nearest_distances(rows, member.neighbours, own) for member, rows, own in heard])
+    return max(float(distances.clamp(max=1).square().mean().sqrt()), _SMALLEST_USUAL_DISTANCE)
+
+
+def _left_out_hearings(
+    ensemble: Ensemble, x: np.ndarray, random: np.random.Generator
+) -> Iterator[tuple[Member, Tensor, Tensor | None]]:
+    """Some training rows for each member that it left out, with their own entries in its context if it left out none.
+
+    What is usual is pooled over the members and bounded: in the mean over a small fold, or with a huge loss, a row
+    would shrink its own score, and hide others that are odd in the same column.
+    """
+    for member, left_out in zip(ensemble.members, ensemble.left_out, strict=True):
+        rows = np.flatnonzero(left_out) if ensemble.n_members > 1 else np.arange(len(x))
+        rows = np.sort(random.choice(rows, min(len(rows), _USUAL_ROWS), replace=False))
+        own = torch.from_numpy(ensemble.witnesses(x[rows]).own).to(ensemble.device) if ensemble.n_members == 1 else None
+        yield member, torch.from_numpy(x[rows]).to(ensemble.device), own

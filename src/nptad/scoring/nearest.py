@@ -1,0 +1,153 @@
+"""How far a row is from the nearest training row.
+
+Reconstruction asks whether the cells of a row fit one another. A row can pass and still be like no row of the training
+set; its nearest one tells. Rows are compared as by Gower (A general coefficient of similarity, Biometrics 27, 1971).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from nptad.tables.layout import CellLayout
+
+_PAIRS_AT_ONCE = 2**18
+"""Pairs of rows (rows x neighbours) compared at once, few enough to stay in the processor's cache."""
+
+_FEW = 3
+"""Nearest neighbours that tell what a cell has to do with the distance."""
+
+
+@dataclass(frozen=True)
+class NeighbourColumn:
+    """One column of the rows that others are compared with."""
+
+    numeric: bool
+    """Numbers, not categories."""
+    unit: Tensor
+    """What numbers are divided by, (): the range of the column."""
+    values: Tensor
+    """Its N cells, numbers in units, (N,)."""
+    gaps: Tensor
+    """Which of them are missing."""
+    known: Tensor
+    """The others in order, float64."""
+    sums: Tensor
+    """Sum of the first 0, 1, ... of them."""
+
+    def differences(self, cells: Tensor) -> Tensor:
+        """How much cells (n,) differ from those of the N rows, (n, N)."""
+        cells = cells / self.unit
+        differences = cells[:, None] - self.values
+        differences = differences.abs_() if self.numeric else (differences != 0).to(cells.dtype)
+        if len(self.gaps):
+            differences[:, self.gaps] = self._mean_differences(cells.double()).to(cells.dtype)[:, None]
+        if bool((missing := cells.isnan()).any()):
+            differences.masked_fill_(missing[:, None], 0.0)
+        return differences
+
+    def _mean_differences(self, cells: Tensor) -> Tensor:
+        """How much cells (n,) differ from the known ones on average, (n,).
+
+        By bisection: a mean over so many pairs would cost more than all else, and its bits would depend on the block.
+        """
+        n_known = len(self.known)
+        if n_known == 0:
+            return torch.zeros_like(cells)
+        below = torch.searchsorted(self.known, cells)
+        if not self.numeric:
+            return 1 - (torch.searchsorted(self.known, cells, right=True) - below) / n_known
+        return ((2 * below - n_known) * cells - 2 * self.sums[below] + self.sums[-1]).clamp(min=0) / n_known
+
+
+def prepare_neighbours(rows: Tensor, layout: CellLayout) -> list[NeighbourColumn]:
+    """The columns of encoded rows (N, D), ready for comparisons.
+
+    A number's unit is the range of its column, but at least the standard deviation that encoded numbers have: among
+    some of the rows a column can be almost constant.
+    """
+    columns = []
+    for j, values in enumerate(rows.T):
+        numeric, missing = j < layout.n_numeric, values.isnan()
+        known = values[~missing]
+        unit = (known.max() - known.min()).clamp(min=1) if numeric and len(known) else values.new_ones(())
+        values = (values / unit).contiguous()
+        known = values[~missing].double().sort().values
+        sums = torch.cat([known.new_zeros(1), known.cumsum(0)])
+        columns.append(NeighbourColumn(numeric, unit, values, missing.nonzero().flatten(), known, sums))
+    return columns
+
+
+@torch.no_grad()
+def nearest_distances(x: Tensor, neighbours: list[NeighbourColumn], own: Tensor | None = None) -> Tensor:
+    """Distance of each row (n, D) from the nearest of its neighbours, (n,): the mean over its cells.
+
+    Numbers differ by a share of the neighbours' range, categories by 0 or 1. A missing cell of the row does not count.
+    One of a neighbour tells nothing: it differs by as much as the others do on average. 0 for a row without any
+    observed cell; infinite if there is no other row.
+
+    Parameters
+    ----------
+    x : Tensor
+        Encoded rows.
+    neighbours : list of NeighbourColumn
+        From :func:`prepare_neighbours`.
+    own : Tensor of shape (n,), optional
+        Place of each row among the neighbours, which is left out, though not from ranges and averages; -1 for none.
+
+    Examples
+    --------
+    >>> neighbours = prepare_neighbours(torch.tensor([[5.0, 0.0], [1.0, 2.0]]), CellLayout(1, (3,)))
+    >>> nearest_distances(torch.tensor([[1.0, 0.0]]), neighbours).item()  # either: one of two cells differs altogether
+    0.5
+    """
+    nearest = x.new_empty(len(x))
+    at_once = max(1, _PAIRS_AT_ONCE // len(neighbours[0].values))
+    for start in range(0, len(x), at_once):
+        block = slice(start, start + at_once)
+        nearest[block] = _totals(x[block], neighbours, None if own is None else own[block]).amin(1)
+    return nearest / (~x.isnan()).sum(1).clamp(min=1)
+
+
+@dataclass(frozen=True)
+class Nearest:
+    """The nearest neighbours of rows."""
+
+    total: Tensor
+    """Sum of the differences from the nearest one."""
+    mean_total: Tensor
+    """The mean over the nearest few."""
+    place: Tensor
+    """Place of the nearest one among the neighbours."""
+
+
+@torch.no_grad()
+def nearest_without_each_cell(
+    x: Tensor, neighbours: list[NeighbourColumn], own: Tensor | None = None
+) -> tuple[Nearest, list[Nearest]]:
+    """The nearest neighbours of each row, (n,), and those that are nearest when one of its D cells is ignored.
+
+    For few rows: it takes many times the time of :func:`nearest_distances`.
+    """
+    totals = _totals(x, neighbours, own)
+    n_others = totals.shape[1] - (own is not None)
+
+    def nearest(totals: Tensor) -> Nearest:
+        smallest = totals.topk(max(1, min(_FEW, n_others)), dim=1, largest=False)
+        return Nearest(smallest.values[:, 0], smallest.values.mean(1), smallest.indices[:, 0])
+
+    columns = zip(neighbours, x.T, strict=True)
+    return nearest(totals), [nearest(totals - column.differences(cells)) for column, cells in columns]
+
+
+def _totals(x: Tensor, neighbours: list[NeighbourColumn], own: Tensor | None) -> Tensor:
+    """How much rows (n, D) differ from their neighbours, (n, N): the sum over their cells."""
+    total = x.new_zeros(len(x), len(neighbours[0].values))
+    for column, cells in zip(neighbours, x.T, strict=True):
+        total += column.differences(cells)
+    if own is not None:
+        left_out = torch.nonzero(own >= 0).flatten()
+        total[left_out, own[left_out]] = float("inf")
+    return total

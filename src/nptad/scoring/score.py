@@ -1,0 +1,308 @@
+"""The anomaly score: reconstruction losses over the mask bank, made one number, against a cached context.
+
+The context is run once; afterwards a row attends to the cached keys and values and to itself, and to nothing else.
+Its score is a property of the row and the model: the same bits whatever else is in the batch.
+
+Cost of scoring a row: masks x (layers x H^2 + context x H) for the full row attention, H = features x embedding, and
+features x neighbours for the nearest one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from nptad.nn.loss import Prediction, cell_losses
+from nptad.nn.model import NPT, ContextCache
+from nptad.scoring.nearest import NeighbourColumn, nearest_distances, prepare_neighbours
+
+MEMORY_BUDGET = 256 * 2**20
+"""Bytes that one chunk of reconstructions may take."""
+
+CACHE_FRIENDLY = 2 * 2**20
+"""Bytes of the widest activation in a chunk; more would spill out of the processor's cache and be slower."""
+
+_GRAIN = 64
+"""Chunks are padded to a multiple of this many rows. Matrix kernels treat the last few rows of an odd-sized batch
+differently; with whole grains a row gets the same bits in any batch."""
+
+_WIDE_GRAIN, _WIDE = 192, 128
+"""The same for the full attention between rows of at least 128 numbers: if there are few rows, some processors add up
+its long products in other parts."""
+
+_LOSSES_AT_ONCE = 2**18
+"""Losses (rows x masks) held before they are reduced to scores and progress is told."""
+
+SCALE_FLOOR = 0.01
+"""Masks are scaled by no less than this: below a hundredth of a column's variance a loss is noise."""
+
+
+@dataclass(frozen=True)
+class Member:
+    """One trained model with its context, ready to score."""
+
+    model: NPT
+    """A single member, in evaluation mode."""
+    cache: ContextCache
+    """Keys and values of its context rows."""
+    neighbours: list[NeighbourColumn]
+    """The rows of which the nearest one counts."""
+    n_train: int
+    """Rows it was trained on."""
+    mask_scale: Tensor
+    """What the loss under each mask is divided by, (M,); ones for the paper's score."""
+    nearest_scale: float
+    """What the distance from the nearest neighbour is divided by."""
+
+    def unscaled(self, n_masks: int) -> Member:
+        """The same with losses as they are, for a bank of so many masks."""
+        return replace(self, mask_scale=self.mask_scale.new_ones(n_masks))
+
+
+@torch.no_grad()
+def prepare_member(
+    model: NPT,
+    context: Tensor,
+    n_train: int,
+    mask_scale: Tensor,
+    neighbours: Tensor | None = None,
+    nearest_scale: float = 1.0,
+) -> Member:
+    """Run the context rows (N, D) once and keep what queries need of them; without others they are the neighbours."""
+    model = model.eval()
+    cache = model.context(context.unsqueeze(0))
+    near = prepare_neighbours(context if neighbours is None else neighbours, model.layout)
+    return Member(model, cache, near, n_train, mask_scale, nearest_scale)
+
+
+@torch.no_grad()
+def score_rows(
+    member: Member,
+    x: Tensor,
+    masks: Tensor,
+    aggregation: str = "mean",
+    own: Tensor | None = None,
+    advance: Callable[[int], None] | None = None,
+) -> np.ndarray:
+    """Anomaly scores of encoded rows, higher = more anomalous.
+
+    Parameters
+    ----------
+    member : Member
+        Trained model and context.
+    x : Tensor of shape (n, D)
+        Encoded rows.
+    masks : Tensor of shape (M, D)
+        The mask bank.
+    aggregation : {"mean", "max", "nearest"}
+        Over masks; see :class:`nptad.Settings`. Masks that hide only missing cells do not count; a row without any
+        observed cell scores 0.
+    own : Tensor of shape (n,), optional
+        For rows of the training set, their entry in the context, which is left out; -1 for none. Neighbours other than
+        the context must not be given then.
+    advance : callable, optional
+        Told the number of rows finished since the last call.
+    """
+    scores = np.zeros(len(x))
+    at_once = max(1, _LOSSES_AT_ONCE // len(masks))
+    for start in range(0, len(x), at_once):
+        block = slice(start, start + at_once)
+        rows, own_rows = x[block], None if own is None else own[block]
+        losses = mask_losses(member, rows, masks, own_rows, temper=aggregation == "nearest").double()
+        if aggregation == "max":
+            result = losses.amax(1)
+        else:
+            result = losses.sum(1) / counted_masks(rows, masks).sum(1).clamp(min=1)
+        if aggregation == "nearest":
+            distances = nearest_distances(rows, member.neighbours, own_rows).double()
+            result = with_nearest(result, distances / member.nearest_scale)
+        scores[block] = result.cpu().numpy()
+        if advance is not None:
+            advance(len(losses))
+    return scores
+
+
+@torch.no_grad()
+def mask_losses(member: Member, x: Tensor, masks: Tensor, own: Tensor | None = None, *, temper: bool = False) -> Tensor:
+    """Loss of every row under every mask, (n, M): the sum over its hidden cells, divided by the mask's scale.
+
+    Hidden cells that are missing count as the average of the others; 0 where all of them are missing. With ``temper``
+    the cells count as :func:`tempered`.
+    """
+    losses = x.new_empty(len(x) * len(masks))
+    for chunk in _reconstructions(member, x, masks, own, temper=temper):
+        losses[chunk.place] = chunk.losses.sum(1)
+    return losses.view(len(x), len(masks))
+
+
+def counted_masks(x: Tensor, masks: Tensor) -> Tensor:
+    """Whether a mask hides a cell that is there, (n, M); others do not count in a row's mean."""
+    return (~x.isnan()).float() @ masks.float().T > 0
+
+
+@torch.no_grad()
+def pair_losses(member: Member, x: Tensor, cells: Tensor, own: Tensor | None = None) -> Tensor:
+    """Loss of one cell while a second is ignored, (n, U, U), for U cells (n, U) of each row.
+
+    Entry (a, b) is the loss of the row's cell b with its cells a and b hidden, entry (b, b) that with b alone hidden.
+    """
+    n_cells = cells.shape[1]
+    first, second = torch.triu_indices(n_cells, n_cells, device=x.device)
+    plain = member.unscaled(len(first))
+    losses = x.new_zeros(len(x), n_cells, n_cells)
+    for i in range(len(x)):
+        pairs = torch.stack((cells[i, first], cells[i, second]), dim=1)
+        masks = torch.zeros(len(pairs), x.shape[1], dtype=torch.bool, device=x.device).scatter_(1, pairs, True)
+        for chunk in _reconstructions(plain, x[i : i + 1], masks, None if own is None else own[i : i + 1]):
+            a, b = first[chunk.place], second[chunk.place]
+            of_pair = chunk.losses.gather(1, pairs[chunk.place])
+            losses[i, b, a], losses[i, a, b] = of_pair[:, 0], of_pair[:, 1]
+    # A missing cell is ignored anyway; in a mask, the other one stands for both.
+    alone = losses.diagonal(dim1=1, dim2=2).unsqueeze(1).expand_as(losses)
+    return torch.where(x.gather(1, cells).isnan().unsqueeze(2), alone, losses)
+
+
+@torch.no_grad()
+def context_weights(member: Member, x: Tensor, masks: Tensor, own: Tensor | None = None) -> Tensor:
+    """How much every row leans on each context row, (n, N): row attention, averaged over heads, layers and masks.
+
+    Masks count as they do in the score. What a row of weights lacks to 1 went to the row itself; all of it if there
+    is no row attention.
+    """
+    n_context = member.cache[0][0].shape[2] if member.cache else 0
+    total = x.new_zeros(len(x), n_context, dtype=torch.float64)
+    if not member.cache:
+        return total
+    weight_floats = 4 * member.model.settings.n_heads * n_context
+    at_once = max(1, min(MEMORY_BUDGET // (4 * weight_floats), _chunk_rows(member, x.shape[1], own is not None)))
+    counted = counted_masks(x, masks)
+    for i in torch.nonzero(counted.any(1)).flatten().tolist():
+        for hidden in masks[counted[i]].split(at_once):
+            rows = x[i].expand(1, len(hidden), -1)
+            left_out = None if own is None else own[i].expand(1, len(hidden))
+            weights = member.model.context_weights(rows, hidden.unsqueeze(0), member.cache, left_out)
+            total[i] += weights[0].double().sum(0)
+        total[i] /= counted[i].sum()
+    return total
+
+
+def mean_losses(losses: Tensor, counted: Tensor) -> Tensor:
+    """Mean over rows of the losses (n, M) under each mask that counts, the scale of normalised scores."""
+    return (losses.sum(0) / counted.sum(0).clamp(min=1)).clamp(min=SCALE_FLOOR)
+
+
+def tempered(losses: Tensor) -> Tensor:
+    """Losses of cells, what exceeds 1 (a number off by its standard deviation) by its logarithm.
+
+    Columns that hardly vary have huge standardised values now and then, in normal rows too. As they are, a few such
+    cells would decide the score of a wide row alone. The logarithm goes on where the loss stops, at the same slope.
+
+    Examples
+    --------
+    >>> tempered(torch.tensor([0.25, 1.0, 100.0])).tolist()
+    [0.25, 1.0, 5.605170249938965]
+    """
+    return losses.clamp(max=1) + losses.clamp(min=1).log()
+
+
+def with_nearest(losses: Tensor, distances: Tensor) -> Tensor:
+    """One score of the losses of rows, (n,), and their distances from the nearest neighbour; 1 is usual of both.
+
+    Losses are squared errors, so distances are squared too. Of the two, the larger one decides: the root of the sum of
+    their squares. A sum would let the one that sees nothing blur what the other sees. (``torch.hypot`` is not the same
+    to the last bit in every place of a batch.)
+
+    Examples
+    --------
+    >>> with_nearest(torch.tensor([3.0, 3.0]), torch.tensor([2.0, 0.0])).tolist()  # the second is a copy
+    [5.0, 3.0]
+    """
+    squared = distances * distances
+    return (losses * losses + squared * squared).sqrt()
+
+
+@torch.no_grad()
+def expected_cells(member: Member, x: Tensor, own: Tensor | None = None) -> Prediction:
+    """What the model expects in each cell when only that cell is hidden."""
+    n_features = x.shape[1]
+    n_numeric = member.model.layout.n_numeric
+    numeric, log_probabilities = [], []
+    singles = torch.eye(n_features, dtype=torch.bool, device=x.device)
+    for chunk in _reconstructions(member.unscaled(n_features), x, singles, own):
+        feature = torch.arange(chunk.place.start, chunk.place.stop, device=x.device) % n_features
+        is_numeric = feature < n_numeric
+        pairs = torch.arange(len(feature), device=x.device)
+        numeric.append(chunk.prediction.numeric[pairs[is_numeric], feature[is_numeric]])
+        categorical = pairs[~is_numeric], feature[~is_numeric] - n_numeric
+        log_probabilities.append(chunk.prediction.log_probabilities[categorical])
+    n_classes = log_probabilities[0].shape[-1]
+    return Prediction(
+        torch.cat(numeric).view(len(x), n_numeric),
+        torch.cat(log_probabilities).view(len(x), n_features - n_numeric, n_classes),
+    )
+
+
+@dataclass(frozen=True)
+class _Chunk:
+    """Reconstructions of consecutive (row, mask) pairs, masks running fastest."""
+
+    place: slice
+    row: Tensor
+    prediction: Prediction
+    losses: Tensor
+    """Loss of each hidden cell as it counts in the loss of its mask, (R, D)."""
+
+
+def _reconstructions(
+    member: Member, x: Tensor, masks: Tensor, own: Tensor | None, *, temper: bool = False
+) -> Iterator[_Chunk]:
+    model, n_masks = member.model, len(masks)
+    total = len(x) * n_masks
+    size, grain = _chunk_rows(member, x.shape[1], own is not None), _grain(member, x.shape[1])
+    wanted = _hidden_cells(masks)
+    for start in range(0, total, size):
+        stop = min(start + size, total)
+        padded = -(-(stop - start) // grain) * grain
+        pair = torch.arange(start, start + padded, device=x.device).clamp(max=total - 1)
+        row = pair // n_masks
+        mask = pair % n_masks
+        rows, hidden = x[row], masks[mask]
+        left_out = None if own is None else own[row].unsqueeze(0)
+        prediction = model.query(rows.unsqueeze(0), hidden.unsqueeze(0), member.cache, wanted[None, mask], left_out)
+        losses = cell_losses(prediction, rows.unsqueeze(0), model.layout, member.n_train)[0]
+        targets = hidden & ~rows.isnan()
+        weight = hidden.sum(1) / targets.sum(1).clamp(min=1) / member.mask_scale[mask]
+        losses = (tempered(losses) if temper else losses) * targets * weight.unsqueeze(1)
+        kept = slice(0, stop - start)
+        prediction = Prediction(prediction.numeric[0, kept], prediction.log_probabilities[0, kept])
+        yield _Chunk(slice(start, stop), row[kept], prediction, losses[kept])
+
+
+def _hidden_cells(masks: Tensor) -> Tensor:
+    """The cells that each mask hides, (M, T); a smaller mask repeats one of its cells."""
+    largest = int(masks.sum(1).max())
+    ranked = torch.argsort(masks.int(), dim=1, descending=True, stable=True)[:, :largest]
+    return torch.where(masks.gather(1, ranked), ranked, ranked[:, :1])
+
+
+def _chunk_rows(member: Member, n_features: int, leave_out: bool) -> int:
+    """How many reconstructions fit into the memory budget, at most as many as are good for the cache."""
+    settings, model = member.model.settings, member.model
+    width = n_features * settings.embedding_dim
+    n_context = member.cache[0][0].shape[2] if member.cache else 0
+    classes = model.out_category.shape[3] * len(model.layout.cardinalities)
+    cell_pairs = settings.embedding_dim * n_features**2
+    floats = 24 * width + 4 * classes + min(cell_pairs, 256 * width) + (2 * n_context if leave_out else 0)
+    fitting = min(MEMORY_BUDGET // (4 * floats), CACHE_FRIENDLY // (4 * 4 * width))
+    grain = _grain(member, n_features)
+    return int(max(grain, fitting // grain * grain))
+
+
+def _grain(member: Member, n_features: int) -> int:
+    settings = member.model.settings
+    is_wide = settings.row_attention == "full" and n_features * settings.embedding_dim >= _WIDE
+    return _WIDE_GRAIN if is_wide else _GRAIN

@@ -1,0 +1,1 @@
+"""From any table to encoded rows and back; no torch in here."""

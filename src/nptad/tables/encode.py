@@ -1,0 +1,157 @@
+"""From a table to encoded rows and back, by a schema.
+
+An encoded row is a float32 vector: standardised numbers first, then category codes; NaN is a missing cell and -1 a
+category that training did not see.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Any
+
+import numpy as np
+
+from nptad.errors import InputError
+from nptad.tables.cells import looks_like
+from nptad.tables.frames import RawColumns, read_columns, texts
+from nptad.tables.layout import UNSEEN
+from nptad.tables.schema import Category, Column, Schema, listed
+
+LARGEST_STANDARDISED = 1e6
+"""Standard deviations at which a number is cut off, so that its square still fits into a float32."""
+
+
+def encode(schema: Schema, table: Any, first_row: int = 0) -> np.ndarray:
+    """Encode the rows of a table, columns matched by name (by position for arrays).
+
+    ``first_row`` is the number of the first row in error messages, for a table that is a part of a larger one.
+    """
+    raw = read_columns(table, first_row)
+    cells = match(schema, raw)
+    encoded = np.empty((raw.n_rows, len(schema.used)), dtype=np.float32)
+    for j, column in enumerate(schema.used):
+        encoded[:, j] = _encode_column(column, cells[column.name])
+    return encoded
+
+
+def match(schema: Schema, raw: RawColumns) -> dict[str | int, np.ndarray]:
+    """The cells of every known column; clear errors for missing, extra and ill-typed ones."""
+    known = [c.name for c in schema.columns]
+    if schema.named and raw.named:
+        missing = [name for name in known if name not in raw.cells]
+        extra = [name for name in raw.cells if name not in set(known)]
+        if missing or extra:
+            lacks = f" is missing {listed(missing)}" if missing else ""
+            has = f" has the unknown column(s) {listed(extra)}" if extra else ""
+            raise InputError(
+                "The feature names should match those that were passed during fit: the table"
+                + " and".join(part for part in (lacks, has) if part)
+                + ("; leave out (--ignore) what training did not have." if extra else ".")
+            )
+        renamed = {name: name for name in known}
+    else:
+        if len(raw.cells) != len(known):
+            raise InputError(f"X has {len(raw.cells)} features, but NPTAD is expecting {len(known)} features as input.")
+        renamed = dict(zip(known, raw.cells, strict=True))
+    return {c.name: _as_learnt(c, raw, renamed[c.name]) for c in schema.columns}
+
+
+def _as_learnt(column: Column, raw: RawColumns, name: str | int) -> np.ndarray:
+    """Cells in the form the column had in training; a different kind of content is an error."""
+    cells, holds = raw.cells[name], raw.holds[name]
+    empty = all(v is None for v in cells) if cells.dtype == object else bool(np.isnan(cells).all())
+    if column.holds == holds or column.kind == "ignored":
+        return cells
+    if empty:
+        nothing = None if column.holds in ("text", "boolean") else np.nan
+        return np.full(len(cells), nothing)
+    if column.holds == "text" and holds in ("number", "boolean"):
+        return texts(cells.tolist())
+    if column.holds == "number" and holds == "boolean":
+        return np.array([np.nan if v is None else float(v) for v in cells])
+    if column.holds == "boolean" and holds == "number" and np.isin(cells[~np.isnan(cells)], (0, 1)).all():
+        return np.array([None if np.isnan(v) else bool(v) for v in cells], dtype=object)
+    present = [row for row, v in enumerate(cells) if v is not None and v == v]
+    other = (row for row in present if holds != "text" or not looks_like(cells[row], column.holds))
+    row = next(other, present[0])
+    shown = readable(Column(name, "numeric", raw.holds[name]), cells[row])
+    raise InputError(
+        f"Column {column.name!r} held {column.holds} cells in training but now holds {holds}, "
+        f"such as {str(shown)[:40]!r} in row {raw.first_row + row}."
+    )
+
+
+def _encode_column(column: Column, cells: np.ndarray) -> np.ndarray:
+    if column.kind == "numeric":
+        with np.errstate(over="ignore"):
+            return ((cells - column.mean) / column.scale).clip(-LARGEST_STANDARDISED, LARGEST_STANDARDISED)
+    pool = len(column.categories)
+    unknown = pool if column.open else UNSEEN
+    if cells.dtype == object:
+        position = {category: code for code, category in enumerate(column.categories)}
+        position |= dict.fromkeys(column.pooled, pool)
+        if column.holds == "text":  # exact matches come last, so that they win
+            others: dict[Category, int] = {_other_spelling(str(known)): code for known, code in position.items()}
+            position = others | position
+        return np.array([np.nan if v is None else position.get(v, unknown) for v in cells], dtype=np.float32)
+    categories = np.array(column.categories, dtype=np.float64)
+    codes = np.full(len(cells), float(unknown))
+    spellings = [(categories, cells)]
+    if column.holds == "number":  # which a float32 file spells differently; exact matches come last, so that they win
+        spellings = [(categories, _rounded(cells)), (_rounded(categories), cells), *spellings]
+    for known, met in spellings if column.categories else ():
+        place = np.searchsorted(known, met).clip(max=len(known) - 1)
+        same = known[place] == met
+        codes[same] = place[same]
+    codes[np.isin(cells, np.array(column.pooled, dtype=np.float64))] = pool
+    codes[np.isnan(cells)] = np.nan
+    return codes
+
+
+def _other_spelling(category: str) -> str:
+    """How a text is spelt where it was taken for a number or a truth value on its way: 7.0 for 7, True for true."""
+    if whole := re.fullmatch(r"(-?\d+)(\.0)?", category):
+        return whole[1] if whole[2] else f"{category}.0"
+    return category.capitalize() if category.lower() in ("true", "false") else category
+
+
+def _rounded(values: np.ndarray) -> np.ndarray:
+    """Numbers as float32 has them, except where it cannot tell whole numbers, such as identifiers, apart."""
+    with np.errstate(over="ignore"):
+        return np.where(np.abs(values) < 2**24, values.astype(np.float32), values)
+
+
+def decode_cell(column: Column, encoded: float) -> Category | None:
+    """The value of a cell in the units of the table; None for a missing or unseen one."""
+    if encoded != encoded:
+        return None
+    if column.kind == "numeric":
+        digits = 6 - math.floor(math.log10(column.scale))  # what a float32 holds of it
+        return round(float(encoded) * column.scale + column.mean, digits)
+    code = int(encoded)
+    return column.categories[code] if 0 <= code < len(column.categories) else None
+
+
+def readable(column: Column, value: Category | None) -> Category | None:
+    """The value as a person reads it: times as ISO text (UTC), durations as days and a clock, all else as it is.
+
+    Examples
+    --------
+    >>> readable(Column("from", "numeric", "time"), 1.7e9), readable(Column("lasts", "numeric", "duration"), -90061.5)
+    ('2023-11-14T22:13:20', '-1 d 01:01:01.500000')
+    """
+    if value is None or column.holds not in ("time", "duration"):
+        return value
+    micros = round(float(value) * 1e6)
+    seconds, rest = divmod(micros if column.holds == "time" else abs(micros), 10**6)
+    fraction = f".{rest:06d}" if rest else ""
+    if column.holds == "time":
+        # NumPy's calendar knows years beyond 9999, which an anomaly may reach.
+        moment = str(np.datetime64(seconds, "s")) + fraction
+        return moment.removesuffix("T00:00:00")
+    minutes, second = divmod(seconds, 60)
+    hours, minute = divmod(minutes, 60)
+    days, hour = divmod(hours, 24)
+    sign, day = "-" if micros < 0 else "", f"{days} d " if days else ""
+    return f"{sign}{day}{hour:02d}:{minute:02d}:{second:02d}{fraction}"

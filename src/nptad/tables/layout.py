@@ -1,0 +1,23 @@
+"""The order of cells in an encoded row."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+UNSEEN = -1
+"""Code of a category that did not occur in training."""
+
+
+@dataclass(frozen=True)
+class CellLayout:
+    """The order of cells in an encoded row: numbers first, then category codes."""
+
+    n_numeric: int
+    """Number of numeric cells."""
+    cardinalities: tuple[int, ...]
+    """Number of categories of each categorical cell."""
+
+    @property
+    def n_features(self) -> int:
+        """Cells per row (D)."""
+        return self.n_numeric + len(self.cardinalities)

@@ -1,0 +1,247 @@
+"""The training loop, read top-down: mask, reconstruct, step; with checkpoints that resume exactly.
+
+In a torch process group all processes run this loop in step, each on mini-batches of its own
+(:mod:`nptad.training.distributed`); without one, the lines that mention ranks do nothing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections.abc import Callable
+from functools import partial
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+
+from nptad.errors import InputError, ModelFileError, TrainingError
+from nptad.io.tensors import load_tensors, write_tensors
+from nptad.nn.loss import cell_losses, masked_mean
+from nptad.nn.model import NPT
+from nptad.training.distributed import Ranks
+from nptad.training.optim import FlatParameters, Lamb, Lookahead, flat_then_anneal
+from nptad.training.parallel import threads_for
+
+GRADIENT_LIMIT = 1.0
+CHECKPOINT_SECONDS = 30.0
+
+WORTH_SHARING = 200_000
+"""Numbers in the activations of a step (members x rows x row width) from which on cores share out the members."""
+
+History = list[dict[str, Any]]
+Precision = Literal["auto", "float32"]
+
+
+def train(
+    model: NPT,
+    x: Tensor,
+    *,
+    time_limit: float | None = None,
+    precision: Precision = "auto",
+    checkpoint: str | Path | None = None,
+    checkpoint_seconds: float = CHECKPOINT_SECONDS,
+    report: Callable[[dict[str, Any]], None] | None = None,
+) -> History:
+    """Train all members side by side on masked reconstruction.
+
+    Parameters
+    ----------
+    model : NPT
+        The stack; trained in place. Its settings and random streams are used.
+    x : Tensor of shape (K, N, D)
+        The encoded training rows of each member.
+    time_limit : float, optional
+        Seconds after which training ends. The learning rate then follows the time used instead of the steps done if
+        that is further on, so that a run cut short still ends annealed.
+    precision : {"auto", "float32"}
+        "auto" computes matrix products in bfloat16 on GPUs that have it; weights and their updates stay in float32.
+    checkpoint : path, optional
+        File to write at the start, now and then, and at the end, and to resume from if it exists. Whoever needs it
+        no longer removes it. Of several processes the first one writes and reads it.
+    checkpoint_seconds : float
+        Time between two checkpoints.
+    report : callable, optional
+        Called with each entry of the history, those of a resumed run first.
+
+    Returns
+    -------
+    list of dict
+        One entry per step: ``step``, ``loss`` (mean over members), ``losses`` (one per member), ``learning_rate``
+        and ``seconds`` since the start. The same in all processes.
+    """
+    settings, random, ranks = model.settings, model.random, Ranks()
+    mixed = _is_mixed(precision, x.device)
+    n_rows = x.shape[1]
+    batch_size = min(settings.batch_size or n_rows, n_rows)
+    flat = FlatParameters(model.parameters())
+    lamb, lookahead = Lamb(flat), Lookahead(flat)
+    path = None if checkpoint is None else Path(checkpoint)
+    fingerprint = _fingerprint(model, x) if path is not None or ranks.size > 1 else ""
+    ranks.require_same((fingerprint, path is None, time_limit), "table, parameters and whether to use a checkpoint")
+
+    random.branch(ranks.rank)  # other masks and dropout in each process
+    order, used = ranks.from_first(lambda: random.permutations(n_rows)), 0
+    my_batch = ranks.rank * batch_size + torch.arange(batch_size)
+    history: History = []
+    seconds_before = 0.0
+
+    state = None if path is None else ranks.from_first(lambda: _load_checkpoint(path, fingerprint, ranks.size))
+    if state is not None:
+        flat.value.copy_(state["value"])
+        lamb.first.copy_(state["first"])
+        lamb.second.copy_(state["second"])
+        lookahead.slow.copy_(state["slow"])
+        random.restore(state["random"][ranks.rank])
+        order, used, history = state["order"], state["used"], state["history"]
+        lamb.steps = lookahead.steps = len(history)
+        seconds_before = history[-1]["seconds"] if history else 0.0
+
+    def save_checkpoint(target: Path) -> None:
+        streams = torch.stack(ranks.gather(random.state()))
+        ranks.from_first(lambda: write_checkpoint(target, streams))
+
+    def write_checkpoint(target: Path, streams: Tensor) -> None:
+        tensors = {
+            "value": flat.value,
+            "first": lamb.first,
+            "second": lamb.second,
+            "slow": lookahead.slow,
+            "random": streams,
+            "order": order,
+        }
+        metadata = {"fingerprint": fingerprint, "used": str(used), "history": json.dumps(history)}
+        try:
+            write_tensors(target, tensors, metadata)
+        except OSError as error:
+            raise InputError(f"The checkpoint {target} cannot be written: {error}.") from error
+
+    if path is not None:
+        save_checkpoint(path)  # a path that cannot be written shows now, not after half a minute
+    if report is not None:
+        for entry in history:
+            report(entry)
+    model.train()
+    parts = [(members, model.part(members)) for members in _shares(model, batch_size)]
+    started = time.monotonic()
+
+    def clock() -> float:
+        return ranks.from_first(lambda: seconds_before + time.monotonic() - started)
+
+    seconds = last_saved = seconds_before
+    with threads_for(len(parts)) as run:
+        while len(history) < settings.n_steps:
+            if time_limit is not None and history and seconds >= time_limit:
+                break
+            progress = len(history) / settings.n_steps
+            if time_limit is not None:
+                progress = max(progress, seconds / time_limit)
+            learning_rate = settings.learning_rate * flat_then_anneal(progress)
+
+            batch = x
+            if batch_size < n_rows:
+                if used + ranks.size * batch_size > n_rows:
+                    order, used = ranks.from_first(lambda: random.permutations(n_rows)), 0
+                # The batches of a step are different rows, or overlap as little as they can.
+                rows = order[:, (used + my_batch) % n_rows].to(x.device)
+                batch = torch.take_along_dim(x, rows.unsqueeze(-1), dim=1)
+                used += ranks.size * batch_size
+
+            hidden = random.bernoulli(tuple(batch.shape[1:]), settings.mask_rate).to(x.device)
+            flat.grad.zero_()
+            reconstruct = partial(_reconstruct, batch=batch, hidden=hidden, n_rows=n_rows, mixed=mixed)
+            losses = torch.cat(run(reconstruct, parts))
+            ranks.average(flat.grad)
+            ranks.average(losses)  # not finite in one process is not finite in all: they stop together
+            if not bool(losses.isfinite().all()):
+                raise TrainingError(
+                    f"The training loss became {losses.tolist()} at step {len(history) + 1}: use a smaller "
+                    f"learning_rate than {settings.learning_rate:g}."
+                )
+            flat.clip_gradients(GRADIENT_LIMIT)
+            lamb.step(learning_rate)
+            lookahead.step()
+
+            seconds = clock()
+            history.append(
+                {
+                    "step": len(history) + 1,
+                    "loss": losses.mean().item(),
+                    "losses": losses.tolist(),
+                    "learning_rate": learning_rate,
+                    "seconds": seconds,
+                }
+            )
+            if report is not None:
+                report(history[-1])
+            if path is not None and seconds - last_saved >= checkpoint_seconds:
+                save_checkpoint(path)
+                last_saved = clock()
+
+    if not bool(flat.value.isfinite().all()):
+        raise TrainingError(
+            f"Training ended with infinite weights: use a smaller learning_rate than {settings.learning_rate:g}."
+        )
+    if path is not None:
+        save_checkpoint(path)
+    flat.release()
+    model.eval()
+    return history
+
+
+def _shares(model: NPT, batch_size: int) -> list[slice]:
+    """The members that each core trains; all together where a step is too short to be worth sharing."""
+    n_members = model.n_members
+    numbers = n_members * batch_size * model.layout.n_features * model.settings.embedding_dim
+    worth_it = model.in_mask.device.type == "cpu" and numbers >= WORTH_SHARING
+    n_shares = min(n_members, torch.get_num_threads()) if worth_it else 1
+    bounds = [n_members * share // n_shares for share in range(n_shares + 1)]
+    return [slice(*pair) for pair in pairwise(bounds)]
+
+
+def _reconstruct(part: tuple[slice, NPT], batch: Tensor, hidden: Tensor, n_rows: int, mixed: bool) -> Tensor:
+    """Add the gradients of some members; returns their losses."""
+    members, model = part
+    rows, masked = batch[members], hidden[members]
+    with torch.autocast("cuda", torch.bfloat16, enabled=mixed):
+        prediction = model(rows, masked)
+    losses = masked_mean(cell_losses(prediction, rows, model.layout, n_rows), masked & ~rows.isnan())
+    # The sum keeps members apart: the gradient of each loss reaches its own member's weights only.
+    losses.sum().backward()
+    return losses.detach()
+
+
+def _is_mixed(precision: Precision, device: torch.device) -> bool:
+    """Whether to compute in bfloat16: never on a CPU, where it is far slower than float32."""
+    if precision not in ("auto", "float32"):
+        raise InputError(f"precision must be 'auto' or 'float32', got {precision!r}.")
+    return precision == "auto" and device.type == "cuda" and torch.cuda.is_bf16_supported(including_emulation=False)
+
+
+def _load_checkpoint(path: Path, fingerprint: str, n_processes: int) -> dict[str, Any] | None:
+    """The state in a checkpoint; None if there is no such file."""
+    if not path.exists():
+        return None
+    tensors, metadata = load_tensors(path)
+    if metadata.get("fingerprint") != fingerprint:
+        raise ModelFileError(
+            f"The checkpoint {path} belongs to other data or settings; delete it or name another file to start afresh."
+        )
+    if len(tensors["random"]) != n_processes:
+        raise ModelFileError(
+            f"The checkpoint {path} was written by {len(tensors['random'])} process(es), this run has {n_processes}; "
+            "use as many, or delete it to start afresh."
+        )
+    return {**tensors, "used": int(metadata["used"]), "history": json.loads(metadata["history"])}
+
+
+def _fingerprint(model: NPT, x: Tensor) -> str:
+    """Tells runs apart: same rows, same settings, same initial weights (and so the same seed)."""
+    digest = hashlib.sha256(json.dumps([model.settings.to_dict(), list(x.shape)]).encode())
+    digest.update(x.detach().cpu().contiguous().numpy().tobytes())
+    for parameter in model.parameters():
+        digest.update(parameter.detach().cpu().contiguous().numpy().tobytes())
+    return digest.hexdigest()

@@ -1,0 +1,490 @@
+"""The commands on files, the way a user types them."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import nptad.cli.app
+from nptad.errors import InputError
+from nptad.explain.result import CellReason, RowExplanation
+from nptad.explain.sentences import reasons_text
+from nptad.io.read import read_table
+from nptad.io.write import write_table
+from nptad.pipeline import results_table
+from nptad.scoring.calibrate import Detection
+from nptad.tables.selection import select_columns
+
+QUICK = ["--time-limit", "0.5", "--quiet"]
+
+
+def orders(n_rows=80, seed=0):
+    """Orders whose weight follows from their length and colour; the last one is wrong."""
+    random = np.random.default_rng(seed)
+    length = random.normal(10, 2, n_rows)
+    colour = np.where(length > 10, "red", "blue")
+    weight = 3 * length + np.where(colour == "red", 5, 0) + random.normal(0, 0.1, n_rows)
+    weight[-1] = 200.0
+    gaps = [None if i % 17 == 3 else value for i, value in enumerate(length.tolist())]
+    known = [int(i == n_rows - 1) for i in range(n_rows)]
+    return pa.table(
+        {"id": [f"A{i}" for i in range(n_rows)], "length": gaps, "colour": colour, "weight": weight, "known": known}
+    )
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A CSV of orders and a model fitted on them."""
+    folder = tmp_path_factory.mktemp("orders")
+    write_table(orders(), folder / "orders.csv")
+    ran = command("fit", folder / "orders.csv", "--model", folder / "model", "--ignore", "id,known", *QUICK)
+    assert ran == (0, "", "")
+    return folder
+
+
+def command(*arguments, **more):
+    """Exit code, standard output and standard error of a real process."""
+    ran = subprocess.run(
+        [sys.executable, "-m", "nptad.cli.app", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+        env={**os.environ, "COLUMNS": "200"},
+        **more,
+    )
+    return ran.returncode, ran.stdout, ran.stderr
+
+
+@pytest.fixture
+def call(monkeypatch, capsys):
+    """The same inside this process, which is faster."""
+
+    def run(*arguments):
+        monkeypatch.setenv("COLUMNS", "200")
+        monkeypatch.setattr(sys, "argv", ["nptad", *map(str, arguments)])
+        code = 0
+        try:
+            nptad.cli.app.main()
+        except SystemExit as stopped:
+            code = stopped.code or 0
+        out, err = capsys.readouterr()
+        return code, out, err
+
+    return run
+
+
+def test_detect_finds_the_wrong_order_and_says_why(call, folder, tmp_path):
+    output, report, model = tmp_path / "scores.csv", tmp_path / "report.html", tmp_path / "model"
+    code, out, err = call(
+        *("detect", folder / "orders.csv", "--ignore", "id", "--label", "known", "--top", "3"),
+        *("--output", output, "--report", report, "--model", model, *QUICK),
+    )
+    assert (code, err) == (0, "")
+    assert "1 of 80 rows flagged" in out
+    assert "A79" in out
+    assert "weight is 200" in out
+    assert "AUROC 100.0%" in out
+    scores = read_table(output)
+    assert scores.column_names == ["row", "id", "known", "score", "p_value", "anomaly", "reasons"]
+    assert scores.num_rows == 80
+    assert scores["anomaly"].to_pylist() == [False] * 79 + [True]
+    assert scores["reasons"][79].as_py().startswith("weight is 200")
+    assert scores["reasons"].null_count == 79
+    assert "weight" in report.read_text(encoding="utf-8")
+    assert (model / "config.json").exists()
+
+
+def test_detect_repeats_for_a_seed(call, folder, tmp_path):
+    """A time limit would make the result depend on the clock, so training is cut short by hand."""
+    outputs = []
+    for name in ("a.csv", "b.csv"):
+        arguments = (
+            "--ignore",
+            "id,known",
+            "--seed",
+            "3",
+            "--output",
+            tmp_path / name,
+            "--time-limit",
+            "1e-9",
+            "--quiet",
+        )
+        assert call("detect", folder / "orders.csv", *arguments)[0] == 0
+        outputs.append((tmp_path / name).read_bytes())
+    assert outputs[0] == outputs[1]
+
+
+def test_detect_to_standard_output_is_the_table_only(call, folder):
+    code, out, _ = call("detect", folder / "orders.csv", "--ignore", "id,known", "--output", "-", *QUICK)
+    assert code == 0
+    assert len(list(csv.reader(io.StringIO(out)))) == 81
+
+
+def test_detect_as_json_is_one_document(call, folder):
+    code, out, _ = call("detect", folder / "orders.csv", "--ignore", "id,known", "--share", "0.05", "--json", *QUICK)
+    assert code == 0
+    assert isinstance(json.loads(out), dict)
+
+
+def test_score_writes_one_line_per_row_to_standard_output(folder):
+    text = (folder / "orders.csv").read_text(encoding="utf-8")
+    code, out, err = command("score", folder / "model", "-", "--ignore", "id,known", "--quiet", input=text)
+    assert (code, err) == (0, "")
+    lines = list(csv.DictReader(io.StringIO(out)))
+    assert [line["id"] for line in lines] == [f"A{i}" for i in range(80)]
+    assert max(lines, key=lambda line: float(line["score"]))["id"] == "A79"
+
+
+@pytest.mark.parametrize("name", ["new.parquet", "new.feather", "new.jsonl", "new.tsv", "new.csv.gz"])
+def test_every_format_gives_the_same_scores(call, folder, tmp_path, name):
+    table = orders(seed=1)
+    write_table(table, tmp_path / name)
+    pq.write_table(table, tmp_path / "plain.parquet")
+    results = []
+    for source, target in ((tmp_path / name, name), (tmp_path / "plain.parquet", "plain.csv")):
+        target = tmp_path / f"scores-{target}"
+        arguments = ("--ignore", "id,known", "--false-alarm-rate", "0.05", "--reasons", "--quiet", "--output", target)
+        assert call("score", folder / "model", source, *arguments) == (0, "", "")
+        results.append(read_table(target))
+    assert results[0]["score"].to_pylist() == pytest.approx(results[1]["score"].to_pylist(), abs=1e-6)
+    assert results[0]["anomaly"].to_pylist() == results[1]["anomaly"].to_pylist()
+    flagged = [reason is not None for reason in results[0]["reasons"].to_pylist()]
+    assert flagged == results[0]["anomaly"].to_pylist()
+
+
+def test_score_tells_counts_as_json(call, folder, tmp_path):
+    arguments = ("--ignore", "id", "--label", "known=1", "--false-alarm-rate", "0.05")
+    code, out, _ = call(
+        "score",
+        folder / "model",
+        folder / "orders.csv",
+        *arguments,
+        "--json",
+        "--quiet",
+        "--output",
+        tmp_path / "s.csv",
+    )
+    assert code == 0
+    counted = json.loads(out)
+    assert (counted["rows"], counted["rule"], counted["auroc"]) == (80, "false_alarm_rate", 1.0)
+
+
+def test_explain_shows_cells_and_training_rows(call, folder):
+    arguments = (folder / "model", folder / "orders.csv", "--ignore", "id,known", "--rows", "3,78-79")
+    code, out, _ = call("explain", *arguments)
+    assert code == 0
+    assert all(text in out for text in ("Row 3,", "Row 78,", "Row 79,", "missing", "Leaned on the training rows"))
+    assert out.count("times as far as usual") == 3
+    code, out, _ = call("explain", *arguments, "--json")
+    rows = json.loads(out)
+    assert [row["row"] for row in rows] == [3, 78, 79]
+    assert rows[2]["reasons"][0]["column"] == "weight"
+
+
+def test_info_shows_columns_and_settings(call, folder):
+    code, out, _ = call("info", folder / "model")
+    assert code == 0
+    assert "80 rows, 3 columns" in out
+    assert "colour (categorical)" in out
+    assert json.loads(call("info", folder / "model", "--json")[1])["rows"] == 80
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "named"),
+    [
+        ("detect no.csv", 1, "no.csv"),
+        ("detect orders.csv --output scores.xyz", 1, "scores.xyz"),
+        ("detect orders.csv --ignore nothing", 1, "'nothing'"),
+        ("detect orders.csv --label colour", 1, "--label colour=value"),
+        ("detect orders.csv --label colour=pink", 1, "'pink'"),
+        ("detect orders.csv --ignore id,length,colour,weight,known", 1, "ignore fewer"),
+        ("detect orders.csv --share 0.0001 --ignore id,known", 1, "share=0.0001 is less than one of 80 rows"),
+        ("detect orders.csv --share 2 --ignore id,known", 1, "share must be a number between 0 and 1"),
+        ("detect orders.csv --ignore id,known --categorical nothing", 1, "--categorical"),
+        ("detect orders.csv --ignore id,known --output model", 1, "no suffix"),
+        ("detect orders.csv --ignore id,known --output orders.csv/scores.csv", 1, "Not a directory"),
+        ("detect orders.csv --ignore id,known --report model", 1, "model cannot be written"),
+        ("detect orders.csv --ignore id,known --model .", 1, "current directory"),
+        ("detect orders.csv --ignore id,known --model orders.csv", 1, "not only a saved nptad model"),
+        ("detect orders.csv --ignore id,known --output - --json", 1, "--output"),
+        ("fit orders.csv --ignore id,known --model orders.csv", 1, "not only a saved nptad model"),
+        ("fit orders.csv --ignore id,known --model new --checkpoint model", 1, "model cannot be written"),
+        ("fit orders.csv --ignore id,known --model new --categorical nothing", 1, "--categorical"),
+        ("detect orders.csv --seed x", 2, "--seed"),
+        ("detect", 2, "DATA"),
+        ("score nowhere orders.csv", 1, "nowhere"),
+        ("score . orders.csv", 1, ". holds no saved model"),
+        ("score model orders.csv", 1, "'id', 'known'; leave out"),
+        ("score model orders.csv --ignore id,known --json", 1, "--output"),
+        ("score model orders.csv --ignore id,known --fdr 0.1 --false-alarm-rate 0.1", 1, "give one of them"),
+        ("explain model orders.csv --ignore id,known --rows 80", 1, "no row 80"),
+        ("explain model orders.csv --ignore id,known --rows x", 1, "'x'"),
+        ("fit orders.csv", 2, "--model"),
+        ("info orders.csv", 1, "orders.csv"),
+    ],
+)
+def test_a_mistake_is_one_clear_message_and_a_code_before_training(call, folder, monkeypatch, arguments, code, named):
+    def train(*arguments, **more):
+        raise AssertionError("trained")
+
+    monkeypatch.setattr("nptad.detector.fit_ensemble", train)
+    monkeypatch.chdir(folder)
+    before = sorted(folder.rglob("*"))
+    got, out, err = call(*arguments.split())
+    assert (got, out) == (code, "")
+    assert named in err
+    if code == 1:
+        assert err.startswith("nptad: ")
+        assert err.count("\n") == 1
+    assert sorted(folder.rglob("*")) == before
+
+
+def test_notes_are_lines_on_standard_error_unless_quiet(folder, tmp_path):
+    table = orders().append_column("same", pa.array([1.5] * 80))
+    write_table(table, tmp_path / "orders.csv")
+    arguments = (
+        "fit",
+        tmp_path / "orders.csv",
+        "--ignore",
+        "id,known",
+        "--time-limit",
+        "0.2",
+        "--model",
+        tmp_path / "m",
+    )
+    code, _, err = command(*arguments)
+    assert code == 0
+    note = next(line for line in err.splitlines() if line.startswith("nptad: note: "))
+    assert "same" in note
+    assert command(*arguments, "--quiet")[2] == ""
+
+
+def test_interrupting_leaves_nothing_behind(folder, tmp_path):
+    arguments = [
+        "detect",
+        "orders.csv",
+        "--ignore",
+        "id,known",
+        "--output",
+        tmp_path / "s.csv",
+        "--model",
+        tmp_path / "m",
+    ]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "nptad.cli.app", *map(str, arguments)],
+        cwd=folder,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "FORCE_COLOR": "1"},  # else the progress bar shows only at its end
+    )
+    seen = ""
+    while "Training" not in seen:
+        seen += process.stderr.read(1)
+        assert process.poll() is None
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "nptad: interrupted" in err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_reader_that_leaves_early_causes_no_traceback(folder):
+    shell = (
+        f"{sys.executable} -m nptad.cli.app score {folder / 'model'} {folder / 'orders.csv'} --ignore id,known --quiet "
+        "| head -n 1; exit ${PIPESTATUS[0]}"
+    )
+    ran = subprocess.run(["bash", "-c", shell], capture_output=True, text=True, check=False, timeout=120)
+    assert ran.stdout.startswith('"row","id"')
+    assert "Traceback" not in ran.stderr
+    assert ran.returncode in (0, 141)
+
+
+def test_help_of_every_command_explains_its_options(call):
+    for name in ("detect", "fit", "score", "explain", "info", "demo", "bench run", "bench status", "data fetch"):
+        code, out, err = call(*name.split(), "--help")
+        assert (code, err) == (0, "")
+        assert "Usage: nptad" in out
+
+
+def test_shell_completion_knows_the_commands():
+    assert "detect" in nptad.cli.app.app.generate_completion(shell="bash")
+
+
+def test_labels_may_be_words_numbers_or_truth_values():
+    for values in (
+        [0, 1, 0],
+        ["no", "YES", "no"],
+        [False, True, False],
+        ["normal", "anomaly", "normal"],
+        [0.0, 1.0, -1.0],
+    ):
+        selection = select_columns(pa.table({"x": [1, 2, 3], "y": values}), label="y")
+        assert selection.labels.tolist() == [False, True, False]
+    with pytest.raises(InputError, match="'maybe'"):
+        select_columns(pa.table({"x": [1, 2], "y": ["yes", "maybe"]}), label="y")
+
+
+def test_a_column_with_an_equals_sign_in_its_name_can_be_the_label():
+    table = pa.table({"x": [1, 2], "a=b": ["p", "q"]})
+    assert select_columns(table, label="a=b=q").labels.tolist() == [False, True]
+
+
+@pytest.mark.parametrize(
+    ("values", "marked"),
+    [
+        ([False, True], ["true", "True", "1"]),
+        ([0, 1], ["1", "1.0"]),
+        ([1.0, -1.0], ["-1", "-1.0"]),
+        ([None, 1.0], ["1"]),
+        (["p", "a=b"], ["a=b"]),
+        (["p", "true"], ["true"]),
+        (["01", "1"], ["1"]),
+    ],
+)
+def test_the_value_of_a_label_is_met_as_people_write_it(values, marked):
+    for value in marked:
+        selection = select_columns(pa.table({"x": [1, 2], "y": values}), label=f"y={value}")
+        assert selection.labels.tolist() == [False, True]
+
+
+def test_a_column_with_a_comma_in_its_name_can_be_named(call, folder, tmp_path):
+    table = orders().rename_columns(["id", "length, m", "colour", "weight", "known, surely"])
+    write_table(table, tmp_path / "orders.csv")
+    arguments = (tmp_path / "orders.csv", "--model", tmp_path / "model", "--ignore", "known, surely,id", *QUICK)
+    assert call("fit", *arguments, "--categorical", "length, m") == (0, "", "")
+    kinds = {c["name"]: c["kind"] for c in json.loads(call("info", tmp_path / "model", "--json")[1])["columns"]}
+    assert kinds == {"length, m": "categorical", "colour": "categorical", "weight": "numeric"}
+    for output in (tmp_path / "scores.parquet", f"{tmp_path}/parts/"):
+        scored = call("score", tmp_path / "model", *arguments[:1], *arguments[3:5], "--output", output, "--quiet")
+        assert scored == (0, "", "")
+        assert {"known, surely", "id"} < set(pq.read_table(output).column_names)
+
+
+def test_results_keep_a_users_column_of_the_same_name():
+    detection = Detection(np.array([1.0]), np.array([0.5]), np.array([False]), 0.1, "fdr", 0.1, "pyarrow")
+    table = results_table(detection, pa.table({"score": ["mine"]}), {})
+    assert table.column_names == ["row", "score", "nptad_score", "p_value", "anomaly", "reasons"]
+    assert table["score"].to_pylist() == ["mine"]
+
+
+@pytest.fixture(scope="module")
+def states(tmp_path_factory):
+    """A model of columns of text that look like truth values, numbers and dates in the rows of ``some``."""
+    folder = tmp_path_factory.mktemp("states")
+    random = np.random.default_rng(0)
+    kinds = [("true", "1.0", "2024-01-01"), ("false", "2.0", "2024-01-02"), ("unknown", "x", "never")]
+    rows = [(*kinds[i % 3], f"{random.normal():.3f}") for i in range(90)]
+    for name, kept in {"all": rows, "some": [row for row in rows if row[0] != "unknown"]}.items():
+        lines = ["on,code,since,size", *(",".join(row) for row in kept)]
+        (folder / f"{name}.csv").write_text("\n".join(lines), encoding="utf-8")
+        objects = (
+            f'{{"on": {on}, "code": {code}, "since": "{since}", "size": {size}}}' for on, code, since, size in kept
+        )
+        text = "\n".join(objects).replace("unknown", '"unknown"').replace(" x,", ' "x",')
+        (folder / f"{name}.jsonl").write_text(text, encoding="utf-8")
+    assert command("fit", folder / "all.csv", "--model", folder / "model", *QUICK) == (0, "", "")
+    return folder
+
+
+@pytest.mark.parametrize("suffix", ["csv", "jsonl"])
+def test_the_score_of_a_row_does_not_depend_on_the_rest_of_the_file(call, states, tmp_path, suffix):
+    scores = {}
+    for name in ("all", "some"):
+        output = tmp_path / f"{name}.parquet"
+        arguments = (states / "model", states / f"{name}.{suffix}", "--output", output, "--fdr", 0.1, "--quiet")
+        assert call("score", *arguments) == (0, "", "")
+        scores[name] = pq.read_table(output)["score"].to_pylist()
+    assert scores["some"] == [score for i, score in enumerate(scores["all"]) if i % 3 < 2]
+    _, out, _ = call("explain", states / "model", states / f"some.{suffix}", "--rows", 0, "--json")
+    assert {"true", "1.0", "2024-01-01"} < {reason["seen"] for reason in json.loads(out)[0]["reasons"]}
+
+
+def test_the_score_of_a_row_does_not_depend_on_the_rest_of_a_file_read_in_parts(call, states, tmp_path):
+    for output in (tmp_path / "whole.parquet", f"{tmp_path}/parts/"):
+        arguments = (states / "model", states / "some.csv", "--output", output, "--false-alarm-rate", 0.1, "--quiet")
+        assert call("score", *arguments) == (0, "", "")
+    assert pq.read_table(tmp_path / "parts")["score"].equals(pq.read_table(tmp_path / "whole.parquet")["score"])
+
+
+def test_a_stray_cell_among_numbers_is_told_at_fit_and_named_at_scoring(call, folder, tmp_path):
+    lines = (folder / "orders.csv").read_text(encoding="utf-8").splitlines()
+    lines[5] = lines[5].replace(lines[5].split(",")[3], '"22OO"')
+    (tmp_path / "orders.csv").write_text("\n".join(lines), encoding="utf-8")
+    fit = ("fit", tmp_path / "orders.csv", "--model", tmp_path / "model", "--ignore", "id,known", "--time-limit", 0.1)
+    code, _, err = command(*fit)
+    assert code == 0
+    assert "1 of 80 cells of column 'weight' is no number ('22OO' in row 4)" in err
+    code, _, err = call("score", folder / "model", tmp_path / "orders.csv", "--ignore", "id,known")
+    assert code == 1
+    assert "'weight'" in err
+    assert "'22OO' in row 4" in err
+
+
+HOSTILE = "\x1b[31mred\x9b2J\a"
+
+
+def test_control_characters_of_a_table_do_not_reach_the_terminal(call, tmp_path):
+    table = (
+        orders()
+        .set_column(2, f"colour{HOSTILE}", pa.array([HOSTILE, "blue"] * 40))
+        .append_column(f"key{HOSTILE}", pa.array([HOSTILE] * 80))
+    )
+    write_table(table, tmp_path / "orders.parquet")
+    options = ("--ignore", f"id,known,key{HOSTILE}", "--time-limit", 0.2)
+    outputs = [
+        command("detect", tmp_path / "orders.parquet", "--model", tmp_path / "model", *options),
+        call("explain", tmp_path / "model", tmp_path / "orders.parquet", "--rows", 0, *options[:2]),
+        call("explain", tmp_path / "model", tmp_path / "orders.parquet", "--rows", 0, "--json", *options[:2]),
+        call("info", tmp_path / "model"),
+        call("score", tmp_path / "model", tmp_path / "orders.parquet", "--ignore", "nothing"),
+    ]
+    assert [code for code, _, _ in outputs] == [0, 0, 0, 0, 1]
+    for _, out, err in outputs:
+        assert "red" in out + err
+        assert not set("\x1b\x9b\a") & set(out + err)
+    assert json.loads(outputs[2][1])[0]["reasons"][0]["column"] in ("length", "weight", f"colour{HOSTILE}")
+
+
+@pytest.mark.parametrize("name", ["sheet.xlsx", "sheet.XLS", "sheet.ods", "sheet.xlsm"])
+def test_a_workbook_is_told_what_to_do(call, tmp_path, name):
+    (tmp_path / name).write_bytes(b"PK\x03\x04")
+    code, _, err = call("detect", tmp_path / name)
+    assert code == 1
+    assert "workbook" in err
+    assert "CSV or Parquet" in err
+    assert "CSV or Parquet" in call("detect", "orders.csv", "--output", tmp_path / name)[2]
+
+
+def test_a_reason_whose_category_was_expected_says_how_likely_it_was():
+    reasons = (CellReason("kind", "p", "p", 0.9, 0.07), CellReason("kind 2", "q", "r", 0.8, 0.01))
+    assert (
+        reasons_text(RowExplanation(0, 2.0, reasons, (), 0.0, None))
+        == "kind is p, 7.0% likely; kind 2 is q, expected r"
+    )
+
+
+def test_a_reason_that_is_a_difference_from_the_nearest_row_says_what_that_one_has():
+    reasons = (CellReason("kind", "p", "p", 0.9, 0.93, "q"), CellReason("size", 7.0, 2.0, 0.8, None, 3.25))
+    assert (
+        reasons_text(RowExplanation(0, 2.0, reasons, (), 0.0, None))
+        == "kind is p, q in the row nearest otherwise; size is 7, 3.25 in the row nearest otherwise"
+    )
+
+
+def test_a_report_can_go_to_a_pipe_on_standard_output(folder):
+    code, out, err = command("detect", folder / "orders.csv", "--ignore", "id,known", "--report", "/dev/stdout", *QUICK)
+    assert (code, err) == (0, "")
+    assert out.startswith("<!doctype html>")
+    assert "80 rows flagged" in out[out.index("</html>") :]
