@@ -61,7 +61,7 @@ def main() -> None:
         command = "nptad detect orders.csv --ignore id --label known --report report.html --output scores.csv"
         started = time.monotonic()
         done = subprocess.run(
-            [sys.executable, "-m", "nptad.cli.app", *command.split()[1:]], cwd=folder, capture_output=True, text=True
+            [sys.executable, "-m", "nptad.cli", *command.split()[1:]], cwd=folder, capture_output=True, text=True
         )
         seconds = time.monotonic() - started
         if done.returncode:

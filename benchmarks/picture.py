@@ -81,7 +81,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         make_orders().to_csv(f"{folder}/orders.csv", index=False)
         command = "detect orders.csv --ignore id --label known --report report.html"
-        subprocess.run([sys.executable, "-m", "nptad.cli.app", *command.split()], cwd=folder, check=True)
+        subprocess.run([sys.executable, "-m", "nptad.cli", *command.split()], cwd=folder, check=True)
         with sync_playwright() as playwright:
             browser = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=["--no-sandbox"])
             page = browser.new_page(viewport={"width": 1280, "height": 2760})

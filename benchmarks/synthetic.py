@@ -123,9 +123,9 @@ def scores_of(kinds: dict[str, np.ndarray], train: np.ndarray, usual: np.ndarray
         """Tempered losses under the masks, losses as they are, tempered ones of single cells; distances."""
         encoded = torch.from_numpy(encode(detector.schema_, rows))
         losses = (
-            mask_losses(member, encoded, ensemble.masks, temper=True),
+            mask_losses(member, encoded, ensemble.masks, with_log=True),
             mask_losses(member, encoded, ensemble.masks),
-            mask_losses(alone, encoded, singles, temper=True),
+            mask_losses(alone, encoded, singles, with_log=True),
         )
         return [part.double().numpy() for part in losses], nearest_distances(encoded, member.neighbours).double()
 

@@ -273,9 +273,9 @@ def test_scores_do_not_depend_on_row_order_or_batch_mates(request, which, table,
 @pytest.mark.parametrize(
     ("constant", "value"),
     [
-        ("score.CACHE_FRIENDLY", 64),
-        ("score.MEMORY_BUDGET", 1),
-        ("score._LOSSES_AT_ONCE", 50),
+        ("scoring.score.CACHE_FRIENDLY", 64),
+        ("scoring.score.MEMORY_BUDGET", 1),
+        ("scoring.score._LOSSES_AT_ONCE", 50),
         ("detector._ENCODE_ROWS", 7),
     ],
 )
@@ -328,15 +328,15 @@ def test_folds_are_equally_large_and_leave_out_every_row(n_rows, n_members, seed
 def test_training_rows_are_scored_only_by_members_that_left_them_out(fitted, table):
     ensemble = fitted.ensemble_
     x = encode(fitted.schema_, table)
-    witnesses = ensemble.witnesses(x)
-    by_member = ensemble.member_scores(x, witnesses)
+    assignment = ensemble.assign_members(x)
+    by_member = ensemble.member_scores(x, assignment)
     np.testing.assert_array_equal(~np.isnan(by_member), ensemble.left_out.T)
     np.testing.assert_allclose(-fitted.score_samples(table), gmean(by_member, axis=1, nan_policy="omit"), rtol=1e-12)
 
 
 def test_new_rows_are_scored_by_all_members(fitted, new_rows):
     x = encode(fitted.schema_, new_rows)
-    by_member = fitted.ensemble_.member_scores(x, fitted.ensemble_.witnesses(x))
+    by_member = fitted.ensemble_.member_scores(x, fitted.ensemble_.assign_members(x))
     np.testing.assert_allclose(-fitted.score_samples(new_rows), gmean(by_member, axis=1), rtol=1e-12)
 
 
@@ -345,8 +345,8 @@ def test_copies_of_a_training_row_share_the_average_of_their_witnesses(table):
     detector = tiny(n_members=4).fit(repeated)
     left_out = detector.ensemble_.left_out.astype(float)
     expected = (left_out / left_out.sum(axis=0))[:, [5, 60, 61]].mean(axis=1)
-    witnesses = detector.ensemble_.witnesses(encode(detector.schema_, table[5:6]))
-    np.testing.assert_allclose(witnesses.weights[0], expected)
+    assignment = detector.ensemble_.assign_members(encode(detector.schema_, table[5:6]))
+    np.testing.assert_allclose(assignment.weights[0], expected)
     assert len(set(detector.score_samples(repeated)[[5, 60, 61]])) == 1
 
 
@@ -366,8 +366,8 @@ def test_a_poisoned_training_row_does_not_vouch_for_itself(fitted, table):
     without_it, _ = fit(clean)
     innocent = np.flatnonzero(without_it.left_out[:, 7])
     row = poisoned[7:8]
-    as_new = without_it.member_scores(row, without_it.witnesses(row))[0, innocent]
-    as_training_row = with_it.scores(row, with_it.witnesses(row))[0]
+    as_new = without_it.member_scores(row, without_it.assign_members(row))[0, innocent]
+    as_training_row = with_it.scores(row, with_it.assign_members(row))[0]
     assert as_training_row == pytest.approx(gmean(as_new), rel=1e-6)
 
 
@@ -381,16 +381,16 @@ def test_an_absurd_training_row_is_found_in_its_own_table(table):
 def test_a_single_member_leaves_a_training_row_out_of_its_context(fitted_alone, table):
     x = encode(fitted_alone.schema_, table)
     ensemble = fitted_alone.ensemble_
-    witnesses = ensemble.witnesses(x)
-    np.testing.assert_array_equal(witnesses.own, np.arange(len(x)))
-    as_new = ensemble.scores(x, dataclasses.replace(witnesses, own=np.full(len(x), -1)))
+    assignment = ensemble.assign_members(x)
+    np.testing.assert_array_equal(assignment.self_index, np.arange(len(x)))
+    as_new = ensemble.scores(x, dataclasses.replace(assignment, self_index=np.full(len(x), -1)))
     assert (-fitted_alone.score_samples(table) != as_new).all()
 
 
 def test_a_small_context_still_recognises_training_rows(table):
     detector = tiny(n_members=1, settings=Settings(context_size=10)).fit(table)
-    own = detector.ensemble_.witnesses(encode(detector.schema_, table)).own
-    np.testing.assert_array_equal(np.sort(own[own >= 0]), np.arange(10))
+    self_index = detector.ensemble_.assign_members(encode(detector.schema_, table)).self_index
+    np.testing.assert_array_equal(np.sort(self_index[self_index >= 0]), np.arange(10))
 
 
 def test_the_seed_draws_the_context(table):

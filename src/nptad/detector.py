@@ -22,7 +22,7 @@ from nptad.nn.rng import spawn_seeds
 from nptad.progress import progress_bar
 from nptad.scoring.calibrate import CALIBRATION_ROWS, Calibration, Detection, make_rule, report_limits, threshold
 from nptad.scoring.ensemble import Ensemble, fit_ensemble
-from nptad.scoring.folds import Witnesses
+from nptad.scoring.folds import MemberAssignment
 from nptad.settings import Settings, default_members, default_settings
 from nptad.tables.encode import encode
 from nptad.tables.frames import backend_of
@@ -213,9 +213,9 @@ class NPTAD(OutlierMixin, BaseEstimator):
         if contamination == "auto" and len(x) > CALIBRATION_ROWS:
             chosen = np.sort(np.random.default_rng(seeds[0]).choice(len(x), CALIBRATION_ROWS, replace=False))
         share = 1 - AUTO_QUANTILE if contamination == "auto" else float(contamination)
-        witnesses, by_member = self._judge(ensemble, x[chosen], "Calibrating")
+        assignment, by_member = self._judge(ensemble, x[chosen], "Calibrating")
         by_member_left_out = np.where(ensemble.left_out[:, chosen].T | (n_members == 1), by_member, np.nan)
-        calibration = Calibration(chosen, by_member_left_out, witnesses.mean(by_member))
+        calibration = Calibration(chosen, by_member_left_out, assignment.mean(by_member))
         if not np.isfinite(calibration.scores).all():
             raise TrainingError("The trained model gives infinite scores; use a smaller learning_rate.")
 
@@ -242,8 +242,8 @@ class NPTAD(OutlierMixin, BaseEstimator):
         """
         check_is_fitted(self)
         scores = np.empty(0)
-        for witnesses, by_member in self._judge_blocks(X):
-            scores = np.concatenate([scores, -witnesses.mean(by_member)])
+        for assignment, by_member in self._judge_blocks(X):
+            scores = np.concatenate([scores, -assignment.mean(by_member)])
         return scores
 
     def decision_function(self, X: Any) -> np.ndarray:
@@ -262,7 +262,7 @@ class NPTAD(OutlierMixin, BaseEstimator):
         return self.predict(X)
 
     def detect(self, X: Any, *, fdr: float | None = None, false_alarm_rate: float | None = None) -> Detection:
-        """Flag anomalies at a rate of errors that holds, with a p-value for each row.
+        """Flag anomalies at a rate of errors that content, with a p-value for each row.
 
         Parameters
         ----------
@@ -303,10 +303,10 @@ class NPTAD(OutlierMixin, BaseEstimator):
         rule = make_rule(fdr, false_alarm_rate)
         rule.require_rows(len(self.calibration_.rows))
         parts = []
-        for witnesses, by_member in self._judge_blocks(X):
-            scores = witnesses.mean(by_member)
-            p = self.calibration_.p_values(by_member, scores, witnesses.training_row)
-            parts.append((scores, p, witnesses.training_row))
+        for assignment, by_member in self._judge_blocks(X):
+            scores = assignment.mean(by_member)
+            p = self.calibration_.p_values(by_member, scores, assignment.training_row)
+            parts.append((scores, p, assignment.training_row))
         scores, p, training_row = (np.concatenate(part) for part in zip(*parts, strict=True))
         anomaly, highest = rule.flag(p)
         report_limits(rule, anomaly, training_row, len(self.calibration_.rows), self.ensemble_.n_members)
@@ -329,14 +329,14 @@ class NPTAD(OutlierMixin, BaseEstimator):
         check_is_fitted(self)
         save(self, directory)
 
-    def _judge(self, ensemble: Ensemble, x: np.ndarray, description: str) -> tuple[Witnesses, np.ndarray]:
+    def _judge(self, ensemble: Ensemble, x: np.ndarray, description: str) -> tuple[MemberAssignment, np.ndarray]:
         """Who judges each encoded row, and the scores they give."""
-        witnesses = ensemble.witnesses(x)
+        assignment = ensemble.assign_members(x)
         visible = self.verbose and Ranks().is_first
-        with progress_bar(description, int((witnesses.weights > 0).sum()), visible) as advance:
-            return witnesses, ensemble.member_scores(x, witnesses, advance)
+        with progress_bar(description, int((assignment.weights > 0).sum()), visible) as advance:
+            return assignment, ensemble.member_scores(x, assignment, advance)
 
-    def _judge_blocks(self, table: Any) -> Iterator[tuple[Witnesses, np.ndarray]]:
+    def _judge_blocks(self, table: Any) -> Iterator[tuple[MemberAssignment, np.ndarray]]:
         n_rows, empty = 0, 0
         for block in _row_blocks(table):
             x = encode(self.schema_, block, first_row=n_rows)

@@ -14,7 +14,7 @@ from nptad.detector import NPTAD
 from nptad.errors import InputError
 from nptad.explain.result import Explanation
 from nptad.explain.sentences import reasons_text
-from nptad.scoring.calibrate import CALIBRATION_ROWS, Detection, Rule, smallest_share
+from nptad.scoring.calibrate import CALIBRATION_ROWS, DecisionRule, Detection, smallest_share
 from nptad.tables.selection import Selection
 
 _T = TypeVar("_T")
@@ -38,7 +38,7 @@ def analyse(selection: Selection, detector: NPTAD, share: float | None = None) -
     smallest = smallest_share(selection.features.num_rows)
     if share is None:
         share = max(DEFAULT_SHARE, smallest)
-    elif Rule("false_alarm_rate", share, called="share").rate < smallest:  # which shows now, not after training
+    elif DecisionRule("false_alarm_rate", share, called="share").rate < smallest:  # which shows now, not after training
         n_rows = min(selection.features.num_rows, CALIBRATION_ROWS)
         least = math.ceil(1e4 * smallest) / 1e4
         raise InputError(f"share={share:g} is less than one of {n_rows:,} rows; ask for at least {least:g}.")

@@ -8,7 +8,7 @@ from pathlib import Path
 from nptad.bench.registry import METHODS
 from nptad.bench.rules import RULES
 from nptad.bench.run import Plan, configuration
-from nptad.bench.store import Record, append_record
+from nptad.bench.store import RunRecord, append_record
 from nptad.bench.worker import Task
 
 _PYTHON = sys.executable
@@ -56,7 +56,7 @@ def a_task(seeds: tuple[int, ...] = (0,), **changes) -> Task:
     return Task(**{**fields, "threads": 1, "stack": 1, **changes}, seeds=seeds)
 
 
-def a_record(dataset: str, method: str, preset: str = "", seed: int = 0, outcome: str = "done", **more) -> Record:
+def a_record(dataset: str, method: str, preset: str = "", seed: int = 0, outcome: str = "done", **more) -> RunRecord:
     """A record with the configuration of its preset; `f1` sets the other metrics too."""
     config = configuration(METHODS[method], dataset, Plan((method,), (dataset,), (seed,), preset or "paper"))
     config.update(more.pop("settings", {}))
@@ -72,17 +72,17 @@ def a_record(dataset: str, method: str, preset: str = "", seed: int = 0, outcome
     return task.record(seed, "done", **{**values, "rules": rules, "seconds": seconds, "cpu_seconds": seconds, **more})
 
 
-def an_own_record(dataset: str, method: str = "mine:Class", seed: int = 0, **more) -> Record:
+def an_own_record(dataset: str, method: str = "mine:Class", seed: int = 0, **more) -> RunRecord:
     """A record of a method that is not listed, and whose module is not there."""
     return {**a_record(dataset, "iforest", seed=seed, **more), "method": method}
 
 
-def write_store(results: Path, records: list[Record]) -> None:
+def write_store(results: Path, records: list[RunRecord]) -> None:
     for record in records:
         append_record(results / "runs", record)
 
 
-def small_study() -> list[Record]:
+def small_study() -> list[RunRecord]:
     """Three data sets, four columns, three seeds each, and two shares of contamination."""
     base = {("npt-ad", "paper"): 70, ("npt-ad", "default"): 72, ("transformer", "paper"): 30, ("mask-knn", ""): 40}
     records = [

@@ -80,7 +80,7 @@ def test_rules_are_the_scores_of_the_library(aggregation, scale_masks):
     (scored,) = run([split], [4], settings)
     layout, train, test = _encode(split)
     ensemble, _ = fit_ensemble(train, layout, settings, spawn_seeds(4, 3), device=torch.device("cpu"))
-    expected = ensemble.scores(test, ensemble.witnesses(test))
+    expected = ensemble.scores(test, ensemble.assign_members(test))
     np.testing.assert_allclose(scored.scores, expected, rtol=1e-4)
 
 

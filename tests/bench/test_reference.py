@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from nptad.bench.stats import Column, gather
+from nptad.bench.stats import MethodColumn, gather
 from nptad.bench.store import read_records
 
 ROOT = Path(__file__).parents[2]
@@ -27,9 +27,9 @@ def test_f1_is_that_of_the_reference_but_for_the_splits(method):
         reference = {row["dataset"]: float(row["f1"]) for row in csv.DictReader(file) if row["method"] == NAMES[method]}
     results = gather(read_records(ROOT / "results" / "runs"))
     differences = [
-        results[Column(method, ""), name].values().mean() - f1
+        results[MethodColumn(method, ""), name].values().mean() - f1
         for name, f1 in reference.items()
-        if (Column(method, ""), name) in results
+        if (MethodColumn(method, ""), name) in results
     ]
     assert len(differences) >= 15
     assert abs(np.mean(differences)) < 2

@@ -14,7 +14,7 @@ from nptad.bench.datasets import DATASETS
 from nptad.bench.presets import paper_table
 from nptad.bench.registry import METHODS
 from nptad.bench.stats import (
-    Column,
+    MethodColumn,
     all_series,
     best_group,
     columns_of,
@@ -27,7 +27,11 @@ from nptad.bench.stats import (
 )
 from nptad.bench.tables import published_f1
 
-NPT, TRANSFORMER, MASK_KNN = Column("npt-ad", "paper"), Column("transformer", "paper"), Column("mask-knn", "")
+NPT, TRANSFORMER, MASK_KNN = (
+    MethodColumn("npt-ad", "paper"),
+    MethodColumn("transformer", "paper"),
+    MethodColumn("mask-knn", ""),
+)
 
 
 def test_the_published_figures_give_the_papers_dependencies_but_for_two():
@@ -169,13 +173,13 @@ def test_a_method_of_ones_own_comes_last_under_its_full_name_and_is_not_imported
     records = [a_record("wine", "mask-knn"), an_own_record("wine"), a_record("wine", "npt-ad", "paper")]
     columns = columns_of(gather(records), ["wine"])
     assert [column.label for column in columns] == ["NPT-AD", "Mask-KNN", "mine:Class"]
-    assert Column("mine:KNN", "").label == "mine:KNN"  # not to be taken for ours
+    assert MethodColumn("mine:KNN", "").label == "mine:KNN"  # not to be taken for ours
 
 
 def test_columns_come_in_the_order_of_methods_the_papers_preset_first():
     listed = [("mask-knn", ""), ("npt-ad", "default"), ("transformer", "paper"), ("npt-ad", "paper")]
     results = gather([a_record("wine", method, preset) for method, preset in listed])
-    assert columns_of(results, ["wine"]) == [NPT, TRANSFORMER, Column("npt-ad", "default"), MASK_KNN]
+    assert columns_of(results, ["wine"]) == [NPT, TRANSFORMER, MethodColumn("npt-ad", "default"), MASK_KNN]
     labels = [column.label for column in columns_of(results, ["wine"])]
     assert labels == ["NPT-AD", "Transformer", "NPT-AD, library", "Mask-KNN"]
 

@@ -16,7 +16,7 @@ from nptad import NPTAD, InputError
 
 def run(*arguments):
     return subprocess.run(
-        [sys.executable, "-m", "nptad.cli.app", *arguments], capture_output=True, text=True, check=False, timeout=60
+        [sys.executable, "-m", "nptad.cli", *arguments], capture_output=True, text=True, check=False, timeout=60
     )
 
 

@@ -55,7 +55,7 @@ def folder(tmp_path_factory):
 def command(*arguments, **more):
     """Exit code, standard output and standard error of a real process."""
     ran = subprocess.run(
-        [sys.executable, "-m", "nptad.cli.app", *map(str, arguments)],
+        [sys.executable, "-m", "nptad.cli", *map(str, arguments)],
         capture_output=True,
         text=True,
         check=False,
@@ -282,7 +282,7 @@ def test_interrupting_leaves_nothing_behind(folder, tmp_path):
         tmp_path / "m",
     ]
     process = subprocess.Popen(
-        [sys.executable, "-m", "nptad.cli.app", *map(str, arguments)],
+        [sys.executable, "-m", "nptad.cli", *map(str, arguments)],
         cwd=folder,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -302,7 +302,7 @@ def test_interrupting_leaves_nothing_behind(folder, tmp_path):
 
 def test_a_reader_that_leaves_early_causes_no_traceback(folder):
     shell = (
-        f"{sys.executable} -m nptad.cli.app score {folder / 'model'} {folder / 'orders.csv'} --ignore id,known --quiet "
+        f"{sys.executable} -m nptad.cli score {folder / 'model'} {folder / 'orders.csv'} --ignore id,known --quiet "
         "| head -n 1; exit ${PIPESTATUS[0]}"
     )
     ran = subprocess.run(["bash", "-c", shell], capture_output=True, text=True, check=False, timeout=120)

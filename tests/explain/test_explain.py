@@ -136,7 +136,9 @@ def test_in_a_row_that_every_cell_helps_to_understand_the_losses_decide(fitted, 
     monkeypatch.setattr(
         nptad.explain.attribution,
         "pair_losses",
-        lambda member, x, cells, own: torch.ones(len(x), *[cells.shape[1]] * 2) * 1e6 - 2e6 * torch.eye(cells.shape[1]),
+        lambda member, x, cells, self_index: (
+            torch.ones(len(x), *[cells.shape[1]] * 2) * 1e6 - 2e6 * torch.eye(cells.shape[1])
+        ),
     )
     for row in fitted.explain(rows):
         contributions = [reason.contribution for reason in row.reasons]
@@ -169,7 +171,7 @@ def test_a_row_without_values_has_nothing_to_explain(fitted, new_rows):
     empty.loc[:] = None
     row = fitted.explain(empty)[0]
     assert row.score == 0
-    assert row.leaned_on == ()
+    assert row.attended_rows == ()
     assert row.nearest is None
     assert sum(reason.contribution for reason in row.reasons) == 0
 
@@ -192,8 +194,8 @@ def test_the_nearest_training_row_is_named_with_its_distance():
         assert [why.nearest.row for why in copies] == [0, 1, 2]
         assert max(why.nearest.distance for why in copies) < 0.1
         assert far.nearest.distance > 3
-        own = detector.explain(numbers[:5])
-        assert all(why.nearest.row != why.row for why in own)
+        self_index = detector.explain(numbers[:5])
+        assert all(why.nearest.row != why.row for why in self_index)
 
 
 def test_a_cell_is_compared_with_a_value_that_differs(fitted, table):
@@ -322,7 +324,7 @@ def test_times_and_durations_are_shown_as_such(library):
 
 
 @pytest.mark.parametrize(
-    ("holds", "value", "text"),
+    ("content", "value", "text"),
     [
         ("time", 0.0, "1970-01-01"),
         ("time", 1.5, "1970-01-01T00:00:01.500000"),
@@ -337,8 +339,8 @@ def test_times_and_durations_are_shown_as_such(library):
         ("time", None, None),
     ],
 )
-def test_readable_values(holds, value, text):
-    assert readable(Column("x", "numeric", holds), value) == text
+def test_readable_values(content, value, text):
+    assert readable(Column("x", "numeric", content), value) == text
 
 
 # Planted anomalies: one corrupted cell in a normal row
@@ -396,8 +398,8 @@ def test_weights_of_training_rows_agree_with_the_oracle(row_attention, monkeypat
     masks = mask_bank(4, (1, 2), max_masks=100, seed=0)
     member = prepare_member(model.member(0), context, 6, torch.ones(len(masks)))
     rows = torch.cat((context[[4]], random_rows(MIXED, 2, seed=9, missing=0.4)))
-    own = torch.tensor([4, -1, -1])
-    weights = context_weights(member, rows, masks, own).numpy()
+    self_index = torch.tensor([4, -1, -1])
+    weights = context_weights(member, rows, masks, self_index).numpy()
     for i, left_out in enumerate((4, None, None)):
         with monkeypatch.context() as patch:
             slow = recorded_attention(patch, model, context.numpy(), rows[i].numpy(), (1, 2), left_out)
@@ -418,28 +420,28 @@ def test_weights_are_averaged_over_members_and_belong_to_training_rows(table, ne
     for row, weights in zip(detector.explain(new_rows), expected, strict=True):
         assert row.training_share == pytest.approx(weights.sum())
         assert 0 < row.training_share < 1
-        assert len(row.leaned_on) == 10
-        np.testing.assert_allclose([weights[t.row] for t in row.leaned_on], [t.weight for t in row.leaned_on])
-        np.testing.assert_allclose([t.weight for t in row.leaned_on], np.sort(weights)[::-1][:10])
+        assert len(row.attended_rows) == 10
+        np.testing.assert_allclose([weights[t.row] for t in row.attended_rows], [t.weight for t in row.attended_rows])
+        np.testing.assert_allclose([t.weight for t in row.attended_rows], np.sort(weights)[::-1][:10])
 
 
 @pytest.mark.parametrize("n_members", [1, 3])
 def test_a_training_row_does_not_lean_on_itself(table, n_members):
     explanation = tiny(n_members=n_members).fit(table).explain(table[:20])
     for row in explanation:
-        assert row.row not in [training.row for training in row.leaned_on]
+        assert row.row not in [training.row for training in row.attended_rows]
 
 
 def test_a_small_context_names_rows_of_the_training_table(table, new_rows):
     detector = tiny(settings=Settings(context_size=5)).fit(table)
     source = detector.ensemble_.context_source
     for row in detector.explain(new_rows):
-        assert {training.row for training in row.leaned_on} <= set(source.tolist())
+        assert {training.row for training in row.attended_rows} <= set(source.tolist())
 
 
 def test_without_row_attention_there_is_nothing_to_lean_on(table, new_rows):
     explanation = tiny(settings=Settings(row_attention="none")).fit(table).explain(new_rows)
-    assert all(row.leaned_on == () and row.training_share == 0 for row in explanation)
+    assert all(row.attended_rows == () and row.training_share == 0 for row in explanation)
     assert "training rows" not in explanation.html()
 
 
@@ -517,15 +519,15 @@ def test_any_text_fits_into_a_frame(hostile, backend):
 class Structure(HTMLParser):
     def __init__(self):
         super().__init__()
-        self.open, self.tags, self.text = [], set(), ""
+        self.open_vocabulary, self.tags, self.text = [], set(), ""
 
     def handle_starttag(self, tag, attrs):
-        self.open.append(tag)
+        self.open_vocabulary.append(tag)
         self.tags.add(tag)
         assert {name for name, _ in attrs} <= {"style"}
 
     def handle_endtag(self, tag):
-        assert self.open.pop() == tag
+        assert self.open_vocabulary.pop() == tag
 
     def handle_data(self, data):
         self.text += data

@@ -352,7 +352,10 @@ def test_unknown_formats():
 
 
 def test_standard_input_and_output_of_a_process():
-    script = "from nptad.io.read import *; print('first'); write_table(read_table('-'), '-', 'jsonl')"
+    script = (
+        "from nptad.io.read import read_table\nfrom nptad.io.write import write_table\n"
+        "print('first'); write_table(read_table('-'), '-', 'jsonl')"
+    )
     ran = subprocess.run(
         [sys.executable, "-c", script], input="a;größe\n1;2,5\n".encode("cp1252"), capture_output=True, timeout=60
     )
@@ -493,7 +496,7 @@ def test_json_lines_round_trip(rows):
 def test_what_was_read_can_be_learnt_from():
     text = "n;w;t;f;d;s;c;nothing\n1,5;1;x;true;2024-01-02;2024-01-02T03:04:05Z;12:30;\n2,5;;y;false;;;;\n"
     raw = read_columns(read(text))
-    assert list(raw.holds.values())[:4] == ["number", "number", "text", "boolean"]
+    assert list(raw.content.values())[:4] == ["number", "number", "text", "boolean"]
     assert raw.n_rows == 2
 
 

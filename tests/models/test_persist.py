@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 
 import nptad
 from nptad import NPTAD, InputError, ModelFileError, Settings
-from nptad.io import atomic as files
+from nptad.io import tensors as files
 from nptad.models import persist
 
 FILES = ("config.json", "model.safetensors", "context.parquet")
@@ -316,7 +316,7 @@ def test_a_config_of_nonsense_is_refused_even_if_it_is_sealed(saved, changes):
 
 
 @pytest.mark.parametrize(
-    "changes", [{"kind": "odd"}, {"holds": "odd"}, {"mean": None}, {"scale": 0.0}, {"name": None}], ids=str
+    "changes", [{"kind": "odd"}, {"content": "odd"}, {"mean": None}, {"scale": 0.0}, {"name": None}], ids=str
 )
 def test_a_column_of_nonsense_is_refused_even_if_it_is_sealed(saved, changes):
     schema = json.loads((saved / "config.json").read_text())["schema"]

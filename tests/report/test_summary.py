@@ -69,7 +69,9 @@ def test_listed_rows_are_those_flagged_and_explained(case: tuple, summary: dict)
     assert [reason["contribution"] for reason in first["reasons"]] == pytest.approx(
         [reason.contribution for reason in why.reasons], rel=1e-4
     )
-    assert [training["row"] for training in first["leaned_on"]] == [training.row for training in why.leaned_on[:5]]
+    assert [training["row"] for training in first["attended_rows"]] == [
+        training.row for training in why.attended_rows[:5]
+    ]
     assert first["nearest"]["row"] == why.nearest.row
     assert first["nearest"]["distance"] == pytest.approx(why.nearest.distance, rel=1e-3)
 
@@ -111,7 +113,7 @@ def test_shares_add_up(summary: dict) -> None:
 def test_rows_leaned_on_hold_training_cells(case: tuple, summary: dict) -> None:
     detector, *_ = case
     names = [reason["column"] for reason in summary["anomalies"][0]["reasons"][:3]]
-    neighbour = summary["anomalies"][0]["leaned_on"][0]
+    neighbour = summary["anomalies"][0]["attended_rows"][0]
     assert len(neighbour["cells"]) == len(names) == 3
     assert "b" in names  # what was planted
     place = int(np.flatnonzero(detector.ensemble_.context_source == neighbour["row"])[0])

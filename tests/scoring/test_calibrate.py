@@ -55,13 +55,13 @@ def within_error(values, rate, low=1.0):
 # The arithmetic, against its definition
 
 
-def naive_p_value(scores, calibration, own):
+def naive_p_value(scores, calibration, self_index):
     as_high, compared = 0.0, 0
     for i, row in enumerate(calibration):
-        if i == own:
+        if i == self_index:
             continue
-        witnesses = [k for k in range(len(row)) if not np.isnan(row[k])]
-        as_high += np.mean([row[k] >= scores[k] for k in witnesses])
+        assignment = [k for k in range(len(row)) if not np.isnan(row[k])]
+        as_high += np.mean([row[k] >= scores[k] for k in assignment])
         compared += 1
     return (1 + as_high) / (1 + compared)
 
@@ -74,9 +74,9 @@ def test_p_values_follow_their_definition_with_ties_and_shared_rows(n_rows, n_me
     seen[np.arange(n_rows), random.integers(0, n_members, n_rows)] = False
     calibration[seen] = np.nan
     scores = random.integers(0, 6, size=(7, n_members)).astype(float)
-    own = random.integers(-1, n_rows, size=7)
-    expected = [naive_p_value(row, calibration, out) for row, out in zip(scores, own, strict=True)]
-    np.testing.assert_allclose(p_values(scores, calibration, own), expected)
+    self_index = random.integers(-1, n_rows, size=7)
+    expected = [naive_p_value(row, calibration, out) for row, out in zip(scores, self_index, strict=True)]
+    np.testing.assert_allclose(p_values(scores, calibration, self_index), expected)
     np.testing.assert_allclose(p_values(scores, calibration), [naive_p_value(row, calibration, -1) for row in scores])
 
 

@@ -20,19 +20,19 @@ NAN = float("nan")
 @given(st.sampled_from(LAYOUTS), st.integers(1, 7), st.integers(2, 9), st.sampled_from([0.0, 0.4]), st.integers(0, 999))
 def test_agrees_with_a_plain_loop(layout, n_rows, n_context, missing, seed):
     rows, context = (random_rows(layout, n, s, missing=missing) for n, s in ((n_rows, seed), (n_context, seed + 1)))
-    own = torch.from_numpy(np.random.default_rng(seed).integers(-1, n_context, n_rows))
+    self_index = torch.from_numpy(np.random.default_rng(seed).integers(-1, n_context, n_rows))
     reference = ReferenceNPT(random_model(layout, [0]), 0)
     slow = [
-        min(reference.distance(row, context.numpy(), j) for j in range(n_context) if j != own[i])
+        min(reference.distance(row, context.numpy(), j) for j in range(n_context) if j != self_index[i])
         if not np.isnan(row).all()
         else 0.0
         for i, row in enumerate(rows.numpy())
     ]
     neighbours = prepare_neighbours(context, layout)
-    np.testing.assert_allclose(nearest_distances(rows, neighbours, own), slow, rtol=1e-5, atol=1e-6)
-    whole, without = nearest_without_each_cell(rows, neighbours, own)
+    np.testing.assert_allclose(nearest_distances(rows, neighbours, self_index), slow, rtol=1e-5, atol=1e-6)
+    whole, without = nearest_without_each_cell(rows, neighbours, self_index)
     for i, row in enumerate(rows.numpy()):
-        others = [entry for entry in range(n_context) if entry != own[i]]
+        others = [entry for entry in range(n_context) if entry != self_index[i]]
         differences = np.array(
             [
                 [
@@ -90,9 +90,9 @@ def test_by_hand(row, expected):
 
 def test_a_row_is_not_its_own_neighbour():
     context = torch.tensor([[1.0], [5.0], [4.0]])
-    own = torch.tensor([0, -1, -1])
+    self_index = torch.tensor([0, -1, -1])
     neighbours = prepare_neighbours(context, CellLayout(1, ()))
-    assert nearest_distances(context, neighbours, own).tolist() == [0.75, 0.0, 0.0]
+    assert nearest_distances(context, neighbours, self_index).tolist() == [0.75, 0.0, 0.0]
 
 
 def test_the_unit_of_a_number_does_not_matter():

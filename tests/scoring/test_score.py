@@ -57,8 +57,8 @@ def test_leave_one_out_agrees_with_the_oracle(row_attention, aggregation):
     context = random_rows(MIXED, 6, seed=2)
     masks = bank(MIXED, (1, 2))
     member = member_of(model, 0, context, len(masks))
-    own = torch.tensor([4, -1, 0])
-    fast = score_rows(member, context[[4, 2, 0]], masks, aggregation, own)
+    self_index = torch.tensor([4, -1, 0])
+    fast = score_rows(member, context[[4, 2, 0]], masks, aggregation, self_index)
     reference = ReferenceNPT(model, 0)
     slow = [
         reference.score(context.numpy(), context[i].numpy(), (1, 2), N_TRAIN, out, aggregation)
@@ -157,13 +157,13 @@ def test_losses_of_pairs_agree_with_the_oracle():
     context, rows = random_rows(MIXED, 6, seed=5), random_rows(MIXED, 4, seed=6, missing=0.3)
     assert rows.isnan().any()
     cells = torch.tensor([[0, 2, 3], [1, 2, 0], [3, 1, 2], [2, 3, 0]])
-    own = torch.tensor([-1, 4, -1, 0])
-    fast = pair_losses(member_of(model, 0, context, 1), rows, cells, own)
+    self_index = torch.tensor([-1, 4, -1, 0])
+    fast = pair_losses(member_of(model, 0, context, 1), rows, cells, self_index)
     reference = ReferenceNPT(model, 0)
     for i, row in enumerate(rows.numpy()):
         allowed = np.tri(7, 7, dtype=bool)
         allowed[:6, :6] = True
-        allowed[6, own[i]] = own[i] < 0
+        allowed[6, self_index[i]] = self_index[i] < 0
         for a, ignored in enumerate(cells[i].tolist()):
             for b, cell in enumerate(cells[i].tolist()):
                 hidden = np.zeros((7, 4), bool)

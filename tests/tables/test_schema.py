@@ -81,8 +81,8 @@ def test_every_library_gives_the_same_schema_and_encoding(other):
     table = np.array(list(columns.values()), dtype=object).T if other == "numpy" else FRAMES[other](columns)
     schema = learn_schema(frame)
     learnt = learn_schema(table)
-    assert [(c.kind, c.holds, c.categories, c.missing) for c in learnt.columns] == [
-        (c.kind, c.holds, c.categories, c.missing) for c in schema.columns
+    assert [(c.kind, c.content, c.categories, c.missing) for c in learnt.columns] == [
+        (c.kind, c.content, c.categories, c.missing) for c in schema.columns
     ]
     assert same(encode(schema, table), encode(schema, frame))
     assert same(encode(learnt, frame), encode(schema, frame))
@@ -104,7 +104,7 @@ def test_every_library_gives_the_same_schema_and_encoding(other):
 def test_pandas_dtypes_encode_like_plain_values(dtype, values):
     plain, encoded = learn_and_encode(column_of(values))
     column, typed = learn_and_encode(pd.DataFrame({"a": pd.Series(values, dtype=dtype)}))
-    assert (column.kind, column.holds, column.categories) == (plain.kind, plain.holds, plain.categories)
+    assert (column.kind, column.content, column.categories) == (plain.kind, plain.content, plain.categories)
     assert same(typed, encoded)
     assert np.isnan(typed).tolist() == [False, True, False, False]
 
@@ -112,7 +112,7 @@ def test_pandas_dtypes_encode_like_plain_values(dtype, values):
 @pytest.mark.parametrize("dtype", [pl.Categorical, pl.Enum(["a", "b", "never"])])
 def test_polars_categories_and_enums_are_text(dtype):
     column, encoded = learn_and_encode(pl.DataFrame({"a": pl.Series(["b", "a", None], dtype=dtype)}))
-    assert (column.holds, column.categories) == ("text", ("a", "b"))
+    assert (column.content, column.categories) == ("text", ("a", "b"))
     assert same(encoded, [1, 0, np.nan])
 
 
@@ -593,10 +593,10 @@ def test_training_cells_have_known_codes_and_decode_to_themselves(table):
             value = decode_cell(column, float(code))
             if cell is None:
                 assert value is None
-            elif column.kind == "categorical" and column.holds != "time":
+            elif column.kind == "categorical" and column.content != "time":
                 assert value == cell
             else:
-                seconds = cell.replace(tzinfo=UTC).timestamp() if column.holds == "time" else cell
+                seconds = cell.replace(tzinfo=UTC).timestamp() if column.content == "time" else cell
                 assert value == pytest.approx(seconds, rel=1e-5, abs=1e-5 * max(column.scale, 1e-300))
 
 

@@ -16,7 +16,7 @@ import pandas as pd
 import psutil
 import pytest
 import torch
-from test_train import Killed, data, stack, weights
+from test_loop import Killed, data, stack, weights
 from together import BATCHES, settings_of
 
 import nptad.cli.app
@@ -152,7 +152,7 @@ def test_the_command_tells_once_that_a_process_was_killed(tmp_path):
     arguments = ["fit", "table.csv", "--model", "model", "--nproc", "2", "--checkpoint", "run", "--quiet"]
     environment = os.environ | {"OMP_NUM_THREADS": "1"}
     launcher = subprocess.Popen(
-        [sys.executable, "-m", "nptad.cli.app", *arguments],
+        [sys.executable, "-m", "nptad.cli", *arguments],
         cwd=tmp_path,
         env=environment,
         stderr=subprocess.PIPE,

@@ -186,9 +186,9 @@ def test_kill_minus_9_and_resume(tmp_path):
     program = textwrap.dedent(
         f"""
         import sys, time, torch
-        sys.path[:0] = {[str(p) for p in (os.path.dirname(__file__),)]!r}
+        sys.path[:0] = {[str(p) for p in (os.path.dirname(__file__), os.path.dirname(os.path.dirname(__file__)))]!r}
         torch.set_num_threads(1)
-        from test_train import stack, data, train
+        from test_loop import stack, data, train
         model = stack([1, 2])
         slow = lambda entry: time.sleep(float(sys.argv[1]))
         train(model, data(), checkpoint={str(tmp_path / "run")!r}, checkpoint_seconds=0, report=slow)

@@ -12,7 +12,10 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from test_train import data, stack, weights
+
+sys.path.insert(0, str(Path(__file__).parents[1]))  # it also runs as a program of its own
+
+from test_loop import data, stack, weights
 from torch import distributed
 
 import nptad.training.loop

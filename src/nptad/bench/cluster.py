@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from nptad.bench.run import Limits, supervise
-from nptad.bench.store import Record
+from nptad.bench.store import RunRecord
 from nptad.bench.worker import Task, reason_of
 from nptad.scale.ray import connect
 
@@ -21,7 +21,7 @@ def room_for_tasks(threads: int) -> int:
     return max(1, int(connect().cluster_resources()["CPU"] // threads))
 
 
-def supervise_on_ray(task: Task, limits: Limits) -> Iterator[Record]:
+def supervise_on_ray(task: Task, limits: Limits) -> Iterator[RunRecord]:
     """What :func:`nptad.bench.run.supervise` does, somewhere on the cluster; records come as soon as they are there."""
     ray = connect()
     left = list(task.seeds)

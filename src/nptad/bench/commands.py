@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.table import Table as RichTable
 
 from nptad.bench.presets import Preset
-from nptad.bench.store import Record
+from nptad.bench.store import RunRecord
 from nptad.errors import InputError
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ def run(
     outcomes: Counter[str] = Counter()
     with live_view(tasks, results / "runs", console) as show:
 
-        def report(record: Record) -> None:
+        def report(record: RunRecord) -> None:
             outcomes[record["outcome"]] += 1
             show(record)
 
@@ -207,7 +207,7 @@ def _print_counts(console: Console, rows: dict[str, list[str]], heads: list[str]
         console.print(table)
 
 
-def _count(records: list[Record], wanted: int) -> str:
+def _count(records: list[RunRecord], wanted: int) -> str:
     """Seeds done of those wanted, of several configurations the one with most, and how many have no result."""
     configs = Counter(r["config_hash"] for r in records if r["outcome"] == "done")
     done, failed = max(configs.values(), default=0), len(records) - configs.total()

@@ -13,7 +13,7 @@ from matplotlib.transforms import Bbox
 
 from nptad.bench.datasets import DATASETS
 from nptad.bench.stats import (
-    Column,
+    MethodColumn,
     Results,
     columns_of,
     common_datasets,
@@ -70,7 +70,7 @@ def draw_all(results: Path) -> list[Path]:
     return written
 
 
-def _means(results: Results) -> tuple[list[Column], list[str], np.ndarray]:
+def _means(results: Results) -> tuple[list[MethodColumn], list[str], np.ndarray]:
     """Columns, the data sets that all of them have, and mean F1, (data sets, columns)."""
     columns = main_columns(results, datasets_of(results))
     common = common_datasets(results, columns, datasets_of(results))
@@ -248,5 +248,5 @@ def ours_against_published(results: Results) -> Figure | None:
     return figure
 
 
-def _ours(columns: list[Column]) -> list[bool]:
+def _ours(columns: list[MethodColumn]) -> list[bool]:
     return [column.method == "npt-ad" for column in columns]

@@ -95,12 +95,12 @@ def _score(ensemble: Ensemble, train: np.ndarray, test: np.ndarray, settings: Se
         losses = _losses(member, test, ensemble.masks)
     with clock("reference"):
         chosen = np.random.default_rng(0).permutation(len(train))[:_REFERENCE_ROWS]
-        own = torch.from_numpy(ensemble.witnesses(train[chosen]).own)
-        reference = _losses(member, train[chosen], ensemble.masks, own)
+        self_index = torch.from_numpy(ensemble.assign_members(train[chosen]).self_index)
+        reference = _losses(member, train[chosen], ensemble.masks, self_index)
     scores = rule_of(settings.aggregation, settings.scale_masks)(losses, reference)
     return Scored(scores, clock, {name: rule(losses, reference) for name, rule in RULES.items()})
 
 
-def _losses(member: Member, x: np.ndarray, masks: Tensor, own: Tensor | None = None) -> np.ndarray:
+def _losses(member: Member, x: np.ndarray, masks: Tensor, self_index: Tensor | None = None) -> np.ndarray:
     """Losses as they are: every rule scales them in its own way."""
-    return mask_losses(member.unscaled(len(masks)), torch.from_numpy(x), masks, own).double().numpy()
+    return mask_losses(member.unscaled(len(masks)), torch.from_numpy(x), masks, self_index).double().numpy()

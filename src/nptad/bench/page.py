@@ -12,7 +12,7 @@ from nptad.bench.registry import method_spec
 from nptad.bench.rules import RULES_SAID
 from nptad.bench.run import shape_of
 from nptad.bench.stats import Results, Series, all_series, columns_of, datasets_of, gather, is_current, out_of_order
-from nptad.bench.store import Record, require_records
+from nptad.bench.store import RunRecord, require_records
 from nptad.bench.tables import (
     CONTAMINATION,
     NPT_AD,
@@ -79,7 +79,7 @@ def _update_readme(readme: Path, summary: Grid) -> list[Path]:
 
 
 def _page(
-    records: list[Record], results: Results, grids: dict[str, Grid], drawn: set[str], reasons: dict[str, str]
+    records: list[RunRecord], results: Results, grids: dict[str, Grid], drawn: set[str], reasons: dict[str, str]
 ) -> str:
     def section(title: str, *names: str, figures: tuple[str, ...] = ()) -> str:
         pictures = "".join(f"![{title}](figures/{figure}.svg)\n\n" for figure in figures if figure in drawn)
@@ -128,7 +128,7 @@ def _method_notes(results: Results) -> str:
     return "".join(f"* {spec.label}: {spec.note}\n" for spec in specs.values() if spec.note)
 
 
-def _coverage(records: list[Record], results: Results, reasons: dict[str, str]) -> str:
+def _coverage(records: list[RunRecord], results: Results, reasons: dict[str, str]) -> str:
     """Seeds done, what differs from the presets, what failed, what was not run and why."""
     columns = columns_of(results, datasets_of(results))
     lines = ["## Coverage", "", "Seeds done:", ""]
@@ -163,10 +163,10 @@ def _coverage(records: list[Record], results: Results, reasons: dict[str, str]) 
     return "\n".join([*lines, ""])
 
 
-def _failures(records: list[Record]) -> list[str]:
+def _failures(records: list[RunRecord]) -> list[str]:
     """A line for the seeds that have the same reason, and no result with other settings either."""
 
-    def run_of(r: Record) -> tuple[str, str, str, int]:
+    def run_of(r: RunRecord) -> tuple[str, str, str, int]:
         return r["dataset"], r["method"], r["preset"], r["seed"]
 
     current = [r for r in records if is_current(r)]

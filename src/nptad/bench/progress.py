@@ -11,12 +11,12 @@ from statistics import median
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from nptad.bench.store import Record, read_records
+from nptad.bench.store import RunRecord, read_records
 from nptad.bench.worker import Task
 
 
 @contextmanager
-def live_view(tasks: list[Task], results: Path, console: Console) -> Iterator[Callable[[Record], None]]:
+def live_view(tasks: list[Task], results: Path, console: Console) -> Iterator[Callable[[RunRecord], None]]:
     """Yield a function to call with each record; on a terminal a bar, otherwise a line per record."""
     work = Work(tasks, results)
     if not console.is_terminal:
@@ -26,7 +26,7 @@ def live_view(tasks: list[Task], results: Path, console: Console) -> Iterator[Ca
     with Progress(*columns, console=console) as bar:
         task = bar.add_task(work.summary(), total=work.expected)
 
-        def report(record: Record) -> None:
+        def report(record: RunRecord) -> None:
             summary = work.finish(record)
             bar.console.print(describe(record), markup=False)
             bar.update(task, description=summary, completed=work.spent)
@@ -34,7 +34,7 @@ def live_view(tasks: list[Task], results: Path, console: Console) -> Iterator[Ca
         yield report
 
 
-def describe(record: Record) -> str:
+def describe(record: RunRecord) -> str:
     """One line about a run."""
     name = f"{record['dataset']} {record['method']} {record['preset']}".strip() + f" seed {record['seed']}"
     if record["outcome"] != "done":
@@ -62,7 +62,7 @@ class Work:
         self.spent = 0.0
         self.started = time.monotonic()
 
-    def finish(self, record: Record) -> str:
+    def finish(self, record: RunRecord) -> str:
         """Take note of a record; returns the summary."""
         key = (record["dataset"], record["method"], record["preset"], record["seed"])
         self.spent += self.weights.pop(key, 0.0)

@@ -13,7 +13,7 @@ import numpy as np
 from nptad.scoring.score import SCALE_FLOOR
 from nptad.settings import Aggregation
 
-Rule = Callable[[np.ndarray, np.ndarray], np.ndarray]
+ScoringRule = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
 
 def scaled(losses: np.ndarray, reference: np.ndarray) -> np.ndarray:
@@ -37,7 +37,7 @@ def _max(losses: np.ndarray, _: np.ndarray) -> np.ndarray:
     return losses.max(axis=1)
 
 
-def rule_of(aggregation: Aggregation, scale_masks: bool) -> Rule:
+def rule_of(aggregation: Aggregation, scale_masks: bool) -> ScoringRule:
     """The rule that the library applies to the losses under all masks, before it looks at the nearest training row.
 
     It also bounds what one training row adds to a mask's mean, which matters for absurd rows only.
@@ -48,7 +48,7 @@ def rule_of(aggregation: Aggregation, scale_masks: bool) -> Rule:
     return lambda losses, reference: rule(scaled(losses, reference), scaled(reference, reference))
 
 
-RULES: dict[str, Rule] = {
+RULES: dict[str, ScoringRule] = {
     "mean": _mean,
     "max": _max,
     "scaled_mean": rule_of("mean", scale_masks=True),

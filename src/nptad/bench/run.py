@@ -22,7 +22,7 @@ from nptad.bench.datasets import find_dataset
 from nptad.bench.presets import Preset
 from nptad.bench.protocol import parse_name
 from nptad.bench.registry import METHODS, Config, MethodSpec, Shape, find_method
-from nptad.bench.store import Key, Record, append_record, config_hash, key_of, read_records
+from nptad.bench.store import Key, RunRecord, append_record, config_hash, key_of, read_records
 from nptad.bench.worker import Task
 from nptad.errors import DataError, InputError
 
@@ -126,7 +126,7 @@ def _key(run: Task) -> Key:
     return run.dataset, run.method, config_hash(run.config), run.seeds[0], run.version
 
 
-def _lacked_data(record: Record) -> bool:
+def _lacked_data(record: RunRecord) -> bool:
     return str(record.get("reason", "")).startswith(f"{DataError.__name__}:")
 
 
@@ -139,8 +139,8 @@ def run_tasks(
     data: str | None = None,
     limits: Limits | None = None,
     shard: tuple[int, int] = (1, 1),
-    report: Callable[[Record], None] = lambda record: None,
-    carry_out: Callable[[Task, Limits], Iterator[Record]] | None = None,
+    report: Callable[[RunRecord], None] = lambda record: None,
+    carry_out: Callable[[Task, Limits], Iterator[RunRecord]] | None = None,
 ) -> None:
     """Carry out tasks, ``jobs`` at a time, and store every record as soon as it is there.
 
@@ -149,7 +149,7 @@ def run_tasks(
     suffix = "" if shard == (1, 1) else f".shard-{shard[0]}-of-{shard[1]}"
     lock = threading.Lock()
 
-    def keep(record: Record) -> None:
+    def keep(record: RunRecord) -> None:
         with lock:
             append_record(results, record, suffix)
             report(record)
@@ -162,7 +162,7 @@ def run_tasks(
     Parallel(n_jobs=jobs, backend="threading")(delayed(follow)(task) for task in tasks)
 
 
-def supervise(task: Task, limits: Limits) -> Iterator[Record]:
+def supervise(task: Task, limits: Limits) -> Iterator[RunRecord]:
     """Run a task in a worker process and watch it.
 
     A seed that exceeds a limit, or takes the process with it, gets a record that says so; the rest of the seeds go on

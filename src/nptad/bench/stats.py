@@ -14,7 +14,7 @@ from nptad.bench.datasets import DATASETS, EXTRA
 from nptad.bench.own import is_own
 from nptad.bench.protocol import parse_name
 from nptad.bench.registry import METHODS, method_spec
-from nptad.bench.store import Record
+from nptad.bench.store import RunRecord
 
 SIGNIFICANCE = 0.05
 RESOLUTION = 0.001
@@ -27,7 +27,7 @@ table of dependencies for all data sets but shuttle and campaign; no other margi
 
 
 @dataclass(frozen=True)
-class Column:
+class MethodColumn:
     """A method under a preset."""
 
     method: str
@@ -44,9 +44,9 @@ class Column:
 class Series:
     """The finished runs of a column on a data set, in the order of seeds."""
 
-    column: Column
+    column: MethodColumn
     dataset: str
-    records: tuple[Record, ...]
+    records: tuple[RunRecord, ...]
 
     def values(self, metric: str = "f1", rule: str | None = None) -> np.ndarray:
         """One value per seed, of the column's own scores or of a scoring rule."""
@@ -79,16 +79,16 @@ class Series:
         return float(np.mean([r["cpu_seconds"].get(phase, 0.0) for r in self.records]))
 
 
-Results = dict[tuple[Column, str], Series]
+Results = dict[tuple[MethodColumn, str], Series]
 
 
-def is_current(record: Record) -> bool:
+def is_current(record: RunRecord) -> bool:
     """Whether a record is of the method as it is now; those of unlisted methods always are."""
     method = METHODS.get(record["method"])
     return method is None or record["version"] == method.version_under(record["preset"])
 
 
-def has_published_rows(record: Record) -> bool:
+def has_published_rows(record: RunRecord) -> bool:
     """Whether a run was on the rows that the registry knows, and not on what stands in for them.
 
     Runs from before records had a checksum were on such rows. Where the registry has none, all rows count as such.
@@ -98,20 +98,20 @@ def has_published_rows(record: Record) -> bool:
     return known is None or record.get("content", known) == known
 
 
-def all_series(records: list[Record]) -> dict[tuple[Column, str], list[Series]]:
+def all_series(records: list[RunRecord]) -> dict[tuple[MethodColumn, str], list[Series]]:
     """The series of each column and data set, one for each configuration: that with most seeds first, then the newest.
 
     Runs of unknown methods, and of methods as they were before, are left out. Runs on other rows are other series.
     """
-    groups: dict[tuple[Column, str], dict[tuple[str, int, bool], list[Record]]]
+    groups: dict[tuple[MethodColumn, str], dict[tuple[str, int, bool], list[RunRecord]]]
     groups = defaultdict(lambda: defaultdict(list))
     for r in records:
         if r["outcome"] == "done" and (r["method"] in METHODS or is_own(r["method"])) and is_current(r):
-            groups[Column(r["method"], r["preset"]), r["dataset"]][
+            groups[MethodColumn(r["method"], r["preset"]), r["dataset"]][
                 r["config_hash"], r["version"], has_published_rows(r)
             ].append(r)
 
-    def merit(runs: list[Record]) -> tuple[int, str]:
+    def merit(runs: list[RunRecord]) -> tuple[int, str]:
         return len(runs), max(r["finished"] for r in runs)
 
     return {
@@ -123,7 +123,7 @@ def all_series(records: list[Record]) -> dict[tuple[Column, str], list[Series]]:
     }
 
 
-def gather(records: list[Record]) -> Results:
+def gather(records: list[RunRecord]) -> Results:
     """The series of each column and data set that counts, the first of :func:`all_series`."""
     return {key: series[0] for key, series in all_series(records).items()}
 
@@ -133,7 +133,7 @@ def datasets_of(results: Results) -> list[str]:
     return [*DATASETS, *sorted({dataset for _, dataset in results if is_own(dataset)})]
 
 
-def columns_of(results: Results, datasets: Container[str]) -> list[Column]:
+def columns_of(results: Results, datasets: Container[str]) -> list[MethodColumn]:
     """The columns that have results on any of the data sets, in the order of tables.
 
     That is the paper's preset first, then the order of the methods; methods of one's own are the last.
@@ -141,21 +141,21 @@ def columns_of(results: Results, datasets: Container[str]) -> list[Column]:
     present = {column for column, dataset in results if dataset in datasets}
     methods = dict.fromkeys([*METHODS, *sorted(column.method for column in present)])
     return [
-        Column(method, preset)
+        MethodColumn(method, preset)
         for preset in ("paper", "default", "")
         for method in methods
-        if Column(method, preset) in present
+        if MethodColumn(method, preset) in present
     ]
 
 
-def main_columns(results: Results, datasets: list[str]) -> list[Column]:
+def main_columns(results: Results, datasets: list[str]) -> list[MethodColumn]:
     """The columns that count in means over data sets: a method tried on a few would leave little in common."""
     begun = {name for _, name in results} & set(datasets)
     columns = columns_of(results, datasets)
     return [c for c in columns if sum((c, name) in results for name in begun) >= MAIN_SHARE * len(begun)]
 
 
-def common_datasets(results: Results, columns: list[Column], order: list[str]) -> list[str]:
+def common_datasets(results: Results, columns: list[MethodColumn], order: list[str]) -> list[str]:
     """The data sets on which all columns have results."""
     return [name for name in order if columns and all((column, name) in results for column in columns)]
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from nptad.errors import InputError
 
-Record = dict[str, Any]
+RunRecord = dict[str, Any]
 Key = tuple[str, str, str, int, int]
 
 
@@ -31,12 +31,12 @@ def config_hash(config: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(config, sort_keys=True).encode()).hexdigest()[:12]
 
 
-def key_of(record: Record) -> Key:
+def key_of(record: RunRecord) -> Key:
     """What identifies a run."""
     return (record["dataset"], record["method"], record["config_hash"], record["seed"], record["version"])
 
 
-def append_record(directory: Path, record: Record, shard: str = "") -> None:
+def append_record(directory: Path, record: RunRecord, shard: str = "") -> None:
     """Add a record for good: on return it is on the disk.
 
     Each shard writes files of its own, so that machines that share a directory need no common lock.
@@ -62,7 +62,7 @@ def _drop_torn_line(file: Any) -> None:
     file.seek(0, os.SEEK_END)
 
 
-def require_records(directory: Path) -> list[Record]:
+def require_records(directory: Path) -> list[RunRecord]:
     """All records of a directory that must have some."""
     records = read_records(directory)
     if not records:
@@ -70,9 +70,9 @@ def require_records(directory: Path) -> list[Record]:
     return records
 
 
-def read_records(directory: Path) -> list[Record]:
+def read_records(directory: Path) -> list[RunRecord]:
     """All records, one of each key, in a fixed order; a torn last line counts as not written."""
-    latest: dict[Key, Record] = {}
+    latest: dict[Key, RunRecord] = {}
     for path in sorted(directory.glob("*.jsonl")):
         lines = path.read_bytes().split(b"\n")
         for number, line in enumerate(lines[:-1], 1):

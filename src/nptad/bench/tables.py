@@ -14,7 +14,7 @@ from nptad.bench.rules import RULES
 from nptad.bench.stats import (
     DEPENDENCY_MARGIN,
     RESOLUTION,
-    Column,
+    MethodColumn,
     Results,
     best_group,
     columns_of,
@@ -47,8 +47,8 @@ RANKED_BY_PAPER = {
 }
 """Our names of the methods whose mean rank the paper has, and its own."""
 
-NPT_AD = Column("npt-ad", "paper")
-ABLATION = [Column("transformer", "paper"), Column("mask-knn", ""), NPT_AD]
+NPT_AD = MethodColumn("npt-ad", "paper")
+ABLATION = [MethodColumn("transformer", "paper"), MethodColumn("mask-knn", ""), NPT_AD]
 CONTAMINATION = {f"separable@{share / 100:g}": share for share in range(11)}
 """The contaminated sets and their share of anomalies in %."""
 
@@ -133,7 +133,7 @@ def summary_table(results: Results) -> Grid:
 
 
 def _summary_row(
-    results: Results, column: Column, figures: Sequence[Cell], datasets: list[str], all_datasets: list[str]
+    results: Results, column: MethodColumn, figures: Sequence[Cell], datasets: list[str], all_datasets: list[str]
 ) -> list[Cell]:
     """A method's figures over the data sets that count, its runs on them, and how it compares with NPT-AD on all."""
     series = [results[column, name] for name in datasets]
@@ -163,7 +163,7 @@ def _but(results: Results) -> str:
     return f" (but {', '.join(others)})" if others else ""
 
 
-def _means(results: Results, column: Column, datasets: list[str], metric: str) -> list[float]:
+def _means(results: Results, column: MethodColumn, datasets: list[str], metric: str) -> list[float]:
     return [float(results[column, name].values(metric).mean()) for name in datasets]
 
 
@@ -172,7 +172,7 @@ def _count(values: list[float], others: list[float]) -> int:
     return sum(value - other > RESOLUTION for value, other in zip(values, others, strict=True))
 
 
-def paper_order(results: Results) -> list[tuple[Column, float, float]]:
+def paper_order(results: Results) -> list[tuple[MethodColumn, float, float]]:
     """The methods that the paper ranks with our mean rank and the published one, best first by ours.
 
     Ours is over the data sets that all of them have. Of equals the one that the paper has first comes first.
@@ -187,7 +187,7 @@ def paper_order(results: Results) -> list[tuple[Column, float, float]]:
     return sorted(zip(columns, map(float, ours), theirs, strict=True), key=lambda line: line[1:])
 
 
-def _is_ranked(column: Column) -> bool:
+def _is_ranked(column: MethodColumn) -> bool:
     return column.method in RANKED_BY_PAPER and column.preset != "default"
 
 
@@ -210,7 +210,7 @@ def rank_table(results: Results) -> Grid:
 
 
 def _summary(
-    results: Results, columns: list[Column], common: list[str], metric: str, published: list[str]
+    results: Results, columns: list[MethodColumn], common: list[str], metric: str, published: list[str]
 ) -> list[list[Cell]]:
     main = main_columns(results, datasets_of(results))
     runs = [[results[column, name].values(metric) for name in common] for column in main]
@@ -303,9 +303,9 @@ def runtime_table(results: Results) -> Grid:
     rows: list[list[Cell]] = []
     columns = [
         NPT_AD,
-        Column("npt-ad", "default"),
-        Column("transformer", "paper"),
-        Column("mask-knn", ""),
+        MethodColumn("npt-ad", "default"),
+        MethodColumn("transformer", "paper"),
+        MethodColumn("mask-knn", ""),
     ]
     for dataset in DATASETS:
         series = [results.get((column, dataset)) for column in columns]

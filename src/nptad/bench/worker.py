@@ -22,7 +22,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, TextIO
 
-from nptad.bench.store import Record, config_hash
+from nptad.bench.store import RunRecord, config_hash
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Task:
     stack: int
     """Seeds that are fitted side by side."""
 
-    def record(self, seed: int, outcome: str, **more: Any) -> Record:
+    def record(self, seed: int, outcome: str, **more: Any) -> RunRecord:
         """A record of one of the runs."""
         return {
             "dataset": self.dataset,

@@ -132,8 +132,8 @@ def print_explanation(explanation: Explanation) -> None:
         if why.nearest is not None:
             far = f"{why.nearest.distance:,.1f} times as far as usual"
             console.print(f"The nearest training row is {why.nearest.row}, {far}.", markup=False)
-        if why.leaned_on:
-            rows = ", ".join(f"{row.row} ({row.weight:.1%})" for row in why.leaned_on[:5])
+        if why.attended_rows:
+            rows = ", ".join(f"{row.row} ({row.weight:.1%})" for row in why.attended_rows[:5])
             console.print(f"Leaned on the training rows {rows}.", markup=False)
 
 

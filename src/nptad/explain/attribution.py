@@ -10,7 +10,7 @@ import torch
 
 from nptad.progress import progress_bar
 from nptad.scoring.ensemble import Ensemble
-from nptad.scoring.folds import Witnesses
+from nptad.scoring.folds import MemberAssignment
 from nptad.scoring.nearest import nearest_without_each_cell
 from nptad.scoring.score import context_weights, expected_cells, mask_losses, pair_losses
 from nptad.tables.encode import decode_cell, encode, match, readable
@@ -51,28 +51,28 @@ def explain_rows(ensemble: Ensemble, schema: Schema, table: Any, verbose: bool =
 def _explain_block(
     ensemble: Ensemble, schema: Schema, x: np.ndarray, cells: dict[str | int, np.ndarray], first_row: int
 ) -> list[RowExplanation]:
-    witnesses = ensemble.witnesses(x)
-    by_member = ensemble.member_scores(x, witnesses)
-    scores = witnesses.mean(by_member)
+    assignment = ensemble.assign_members(x)
+    by_member = ensemble.member_scores(x, assignment)
+    scores = assignment.mean(by_member)
     masks = ensemble.masks.to(ensemble.device)
     used, n_rows, n_numeric = schema.used, len(x), schema.layout.n_numeric
     numeric = np.zeros((n_rows, n_numeric))
     probabilities = np.zeros((n_rows, len(schema.layout.cardinalities), ensemble.model.out_category.shape[-1]))
     attended = np.unique(ensemble.context_rows)
     attention = np.zeros((n_rows, len(attended)))
-    for k, member, judged, own in ensemble.hearings(witnesses):
-        weight = witnesses.weights[judged, k, None]
+    for k, member, judged, self_index in ensemble.rows_per_member(assignment):
+        weight = assignment.weights[judged, k, None]
         rows = torch.from_numpy(x[judged]).to(ensemble.device)
-        expected = expected_cells(member, rows, own)
+        expected = expected_cells(member, rows, self_index)
         numeric[judged] += weight * expected.numeric.double().cpu().numpy()
         probabilities[judged] += weight[..., None] * expected.log_probabilities.double().exp().cpu().numpy()
         if member.cache:
-            leaned = context_weights(member, rows, masks, own).cpu().numpy()
+            leaned = context_weights(member, rows, masks, self_index).cpu().numpy()
             attention[np.ix_(judged, np.searchsorted(attended, ensemble.context_rows[k]))] += weight * leaned
-    suspicion, losses = _suspicion(ensemble, x, witnesses)
+    suspicion, losses = _suspicion(ensemble, x, assignment)
     shares, near = _shares(suspicion), None
     if ensemble.model.settings.aggregation == "nearest":
-        near = _compare_with_nearest(ensemble, x, witnesses, by_member)
+        near = _compare_with_nearest(ensemble, x, assignment, by_member)
         shares = (1 - near.part) * shares + near.shares
     contributions = scores[:, None] * shares
 
@@ -110,7 +110,7 @@ def _explain_block(
     return explained
 
 
-def _suspicion(ensemble: Ensemble, x: np.ndarray, witnesses: Witnesses) -> tuple[np.ndarray, np.ndarray]:
+def _suspicion(ensemble: Ensemble, x: np.ndarray, assignment: MemberAssignment) -> tuple[np.ndarray, np.ndarray]:
     """What each cell answers for, (n, D), up to a factor for each row, and the loss of each cell.
 
     The losses alone would blame the victims too: where columns depend on one another, a corrupted cell spoils what is
@@ -123,18 +123,19 @@ def _suspicion(ensemble: Ensemble, x: np.ndarray, witnesses: Witnesses) -> tuple
     in_score = (masks / scale).sum(axis=0) / masks.sum(axis=0).clip(min=1)  # what the score counts a cell's loss by
     singles = torch.eye(n_features, dtype=torch.bool, device=ensemble.device)
     losses = np.zeros((n_rows, n_features))
-    for k, member, judged, own in ensemble.hearings(witnesses):
+    for k, member, judged, self_index in ensemble.rows_per_member(assignment):
         rows = torch.from_numpy(x[judged]).to(ensemble.device)
-        of_cells = mask_losses(member.unscaled(n_features), rows, singles, own).double().cpu().numpy()
-        losses[judged] += witnesses.weights[judged, k, None] * of_cells
+        of_cells = mask_losses(member.unscaled(n_features), rows, singles, self_index).double().cpu().numpy()
+        losses[judged] += assignment.weights[judged, k, None] * of_cells
     losses *= in_score
 
     suspects = np.argsort(-losses, axis=1, kind="stable")[:, :_SUSPECTS]
     ignoring = np.zeros((n_rows, suspects.shape[1], suspects.shape[1]))
-    for k, member, judged, own in ensemble.hearings(witnesses):
+    for k, member, judged, self_index in ensemble.rows_per_member(assignment):
         rows, cells = (torch.from_numpy(part[judged]).to(ensemble.device) for part in (x, suspects))
         ignoring[judged] += (
-            witnesses.weights[judged, k, None, None] * pair_losses(member, rows, cells, own).double().cpu().numpy()
+            assignment.weights[judged, k, None, None]
+            * pair_losses(member, rows, cells, self_index).double().cpu().numpy()
         )
     ignoring *= in_score[suspects][:, None]
     alone = np.diagonal(ignoring, axis1=1, axis2=2)
@@ -167,7 +168,7 @@ class _Comparison:
 
 
 def _compare_with_nearest(
-    ensemble: Ensemble, x: np.ndarray, witnesses: Witnesses, by_member: np.ndarray
+    ensemble: Ensemble, x: np.ndarray, assignment: MemberAssignment, by_member: np.ndarray
 ) -> _Comparison:
     """The members' nearest rows may not be the same: the nearest of all is named, parts and shares are means.
 
@@ -180,9 +181,9 @@ def _compare_with_nearest(
     otherwise, least = np.full(x.shape, -1), np.full(x.shape, np.inf)
     falls, part = np.zeros(x.shape), np.zeros((len(x), 1))
     n_observed = (~np.isnan(x)).sum(axis=1).clip(min=1)
-    for k, member, judged, own in ensemble.hearings(witnesses):
-        weight, rows = witnesses.weights[judged, k], torch.from_numpy(x[judged]).to(ensemble.device)
-        whole, without = nearest_without_each_cell(rows, member.neighbours, own)
+    for k, member, judged, self_index in ensemble.rows_per_member(assignment):
+        weight, rows = assignment.weights[judged, k], torch.from_numpy(x[judged]).to(ensemble.device)
+        whole, without = nearest_without_each_cell(rows, member.neighbours, self_index)
         distance = whole.total.double().cpu().numpy() / n_observed[judged] / member.nearest_scale
         score = by_member[judged, k]
         squared = np.divide(distance**2, score, out=np.zeros_like(score), where=score > 0)

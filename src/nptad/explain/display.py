@@ -94,7 +94,7 @@ def _row_html(row: RowExplanation) -> str:
         f'<td style="text-align:left">{escape(values)}</td></tr>'
         for name, contribution, values in lines
     )
-    rows = ", ".join(f"{training.row} ({training.weight:.1%})" for training in row.leaned_on)
+    rows = ", ".join(f"{training.row} ({training.weight:.1%})" for training in row.attended_rows)
     leaned = (
         f"<p>Leaned on training rows {rows}. All training rows together: {row.training_share:.1%}; the rest of the "
         "attention between rows went to the row itself.</p>"

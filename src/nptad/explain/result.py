@@ -67,7 +67,7 @@ class RowExplanation:
     """Anomaly score, higher = more anomalous: minus ``score_samples``."""
     reasons: tuple[CellReason, ...]
     """All cells, largest contribution first, among equals the largest loss."""
-    leaned_on: tuple[TrainingRow, ...]
+    attended_rows: tuple[TrainingRow, ...]
     """The training rows with the largest weights, largest first: attention between rows averaged over members, heads,
     layers and masks. They say where the model looked, which need not be at the rows most alike. Empty if the model has
     no attention between rows."""

@@ -48,7 +48,7 @@ _NOT_IN_CP1252 = b"\x81\x8d\x8f\x90\x9d"
 _HEADER_NUMBER = re.compile(r"[+-]?(\d+([.,]\d*)?|[.,]\d+)([eE][+-]?\d+)?")
 
 
-class Record(NamedTuple):
+class TextRecord(NamedTuple):
     """One record of a delimited text."""
 
     line: int
@@ -124,7 +124,7 @@ def _scanner(delimiter: bytes) -> re.Pattern[bytes]:
     return re.compile(rb'(?:"((?:[^"]++|"")*+)("?)|)(%b)(%b|\r\n?|\n|\Z)' % (plain, re.escape(delimiter)))
 
 
-def records(data: bytes, delimiter: bytes) -> Iterator[Record]:
+def records(data: bytes, delimiter: bytes) -> Iterator[TextRecord]:
     r"""Split UTF-8 text into records, one by one; for the beginning of a text and for finding an error.
 
     Examples
@@ -144,12 +144,12 @@ def records(data: bytes, delimiter: bytes) -> Iterator[Record]:
             in_quotes.append(closing == b'"' and not plain)
             closed = closed and closing != b""
             position = cell.end()
-        yield Record(line, cells, in_quotes, position, closed)
+        yield TextRecord(line, cells, in_quotes, position, closed)
         line += len(data[start:position].splitlines())
 
 
-def _sample(data: bytes, delimiter: bytes) -> list[Record]:
-    sample: list[Record] = []
+def _sample(data: bytes, delimiter: bytes) -> list[TextRecord]:
+    sample: list[TextRecord] = []
     for record in islice((record for record in records(data, delimiter) if not record.blank), _SAMPLE_RECORDS):
         sample.append(record)
         if record.end > _SAMPLE_BYTES and len(sample) > 1:
@@ -183,7 +183,7 @@ def sniff_delimiter(data: bytes) -> bytes:
     return NO_DELIMITER
 
 
-def _fit(sample: list[Record], delimiter: bytes) -> tuple[float, float]:
+def _fit(sample: list[TextRecord], delimiter: bytes) -> tuple[float, float]:
     """Share of records as wide as the header; share of cells that look like one cell and not like a part of some."""
     body = sample[1:] or sample
     wide = sum(len(record.cells) == len(sample[0].cells) for record in body)
@@ -196,7 +196,7 @@ def _fit(sample: list[Record], delimiter: bytes) -> tuple[float, float]:
     return wide / len(body), sum(whole) / len(whole)
 
 
-def _is_decimal_comma(delimiter: bytes, sample: list[Record]) -> bool:
+def _is_decimal_comma(delimiter: bytes, sample: list[TextRecord]) -> bool:
     return delimiter == b"," and all(re.match(COMMA_NUMBER, ",".join(record.cells)) for record in sample)
 
 

@@ -14,7 +14,7 @@ import pyarrow.csv
 import pyarrow.json
 
 from nptad.errors import InputError
-from nptad.io.sniff import Record, looks_like_data, records, sniff_delimiter
+from nptad.io.sniff import TextRecord, looks_like_data, records, sniff_delimiter
 from nptad.tables.cells import MISSING, has_decimal_commas, infer_times, infer_type
 
 BLOCK_BYTES, _LARGEST_BLOCK = 1 << 22, (1 << 31) - 1
@@ -77,7 +77,7 @@ def count_columns(header: Header, empty: list[bool]) -> int:
     return n_columns
 
 
-def _column_names(header: Record, where: str) -> list[str]:
+def _column_names(header: TextRecord, where: str) -> list[str]:
     names = [cell.strip() for cell in header.cells]
     if any("\0" in name for name in names):
         raise InputError(f"{where} is not a text file, or UTF-16 without byte order mark; save the table as UTF-8 CSV.")

@@ -33,7 +33,7 @@ from nptad.nn.rng import MemberRandom
 from nptad.scoring.calibrate import Calibration
 from nptad.scoring.ensemble import Ensemble
 from nptad.settings import Settings
-from nptad.tables.frames import Holds
+from nptad.tables.frames import Content
 from nptad.tables.schema import Kind, Schema
 
 FORMAT = 6
@@ -265,7 +265,7 @@ def _is_sound_column(column: dict[str, Any]) -> bool:
     return (
         isinstance(column["name"], str | int)
         and column["kind"] in get_args(Kind)
-        and column["holds"] in get_args(Holds)
+        and column["content"] in get_args(Content)
         and math.isfinite(column["mean"])
         and column["scale"] > 0
     )

@@ -45,7 +45,7 @@ def same_width(q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor, Tensor]
 
 
 def attention_to_context(
-    q: Tensor, k: Tensor, v: Tensor, context_k: Tensor, context_v: Tensor, own: Tensor | None = None
+    q: Tensor, k: Tensor, v: Tensor, context_k: Tensor, context_v: Tensor, self_index: Tensor | None = None
 ) -> Tensor:
     """Attention of each row to the context rows and to itself.
 
@@ -54,8 +54,8 @@ def attention_to_context(
     """
     scale = 1 / sqrt(q.shape[-1])
     width = v.shape[-1]
-    own_logit = (q * k).sum(-1) * scale
-    forbidden = _forbidden_entries(own, context_k)
+    self_logit = (q * k).sum(-1) * scale
+    forbidden = _forbidden_entries(self_index, context_k)
     q, context_k, context_v = same_width(q, context_k, context_v)  # the context was padded when it was cached
     if q.device.type == "cpu":
         mixed, log_sum = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(
@@ -66,26 +66,26 @@ def attention_to_context(
         logits = logits if forbidden is None else logits + forbidden
         log_sum = torch.logsumexp(logits, dim=-1)
         mixed = torch.matmul(torch.exp(logits - log_sum.unsqueeze(-1)), context_v)
-    return torch.lerp(mixed[..., :width], v, torch.sigmoid(own_logit - log_sum).unsqueeze(-1))
+    return torch.lerp(mixed[..., :width], v, torch.sigmoid(self_logit - log_sum).unsqueeze(-1))
 
 
-def weights_of_context(q: Tensor, k: Tensor, context_k: Tensor, own: Tensor | None = None) -> Tensor:
+def weights_of_context(q: Tensor, k: Tensor, context_k: Tensor, self_index: Tensor | None = None) -> Tensor:
     """The weights of the context rows in :func:`attention_to_context`, (K, heads, N, context)."""
     scale = 1 / sqrt(q.shape[-1])
-    own_logit = (q * k).sum(-1, keepdim=True) * scale
+    self_logit = (q * k).sum(-1, keepdim=True) * scale
     logits = torch.matmul(q, context_k[..., : q.shape[-1]].transpose(-1, -2)) * scale
-    forbidden = _forbidden_entries(own, context_k)
+    forbidden = _forbidden_entries(self_index, context_k)
     logits = logits if forbidden is None else logits + forbidden
-    return torch.softmax(torch.cat((logits, own_logit), dim=-1), dim=-1)[..., :-1]
+    return torch.softmax(torch.cat((logits, self_logit), dim=-1), dim=-1)[..., :-1]
 
 
-def _forbidden_entries(own: Tensor | None, context_k: Tensor) -> Tensor | None:
-    """What is added to logits so that rows do not see their ``own`` (K, N) entries: (K, 1, N, context)."""
-    if own is None:
+def _forbidden_entries(self_index: Tensor | None, context_k: Tensor) -> Tensor | None:
+    """What is added to logits so that rows do not see their ``self_index`` (K, N) entries: (K, 1, N, context)."""
+    if self_index is None:
         return None
-    entries = torch.arange(context_k.shape[2], device=own.device)
-    forbidden = torch.zeros(own.shape[0], 1, own.shape[1], len(entries), device=own.device)
-    return forbidden.masked_fill_(own[:, None, :, None] == entries, float("-inf"))
+    entries = torch.arange(context_k.shape[2], device=self_index.device)
+    forbidden = torch.zeros(self_index.shape[0], 1, self_index.shape[1], len(entries), device=self_index.device)
+    return forbidden.masked_fill_(self_index[:, None, :, None] == entries, float("-inf"))
 
 
 def attention_between_cells(q: Tensor, k: Tensor, v: Tensor, drop: Dropout | None) -> Tensor:

@@ -143,21 +143,23 @@ class NPT(nn.Module):
         return cache
 
     def query(
-        self, x: Tensor, hidden: Tensor, cache: ContextCache, wanted: Tensor, own: Tensor | None = None
+        self, x: Tensor, hidden: Tensor, cache: ContextCache, wanted: Tensor, self_index: Tensor | None = None
     ) -> Prediction:
         """Reconstruct rows that attend to the context and to themselves, never to one another.
 
-        Only the ``wanted`` cells (K, N, T) of the prediction are right: the last block leaves out the others. ``own``
-        (K, N) names, for rows that are part of the context, the entry to leave out; -1 for none.
+        Only the ``wanted`` cells (K, N, T) of the prediction are right: the last block leaves out the others. For rows
+        that are part of the context, ``self_index`` (K, N) is the entry to leave out; -1 for none.
         """
         layers = iter(cache)
 
         def attend(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-            return attention_to_context(q, k, v, *next(layers), own)
+            return attention_to_context(q, k, v, *next(layers), self_index)
 
         return self._run(x, hidden, attend, wanted)
 
-    def context_weights(self, x: Tensor, hidden: Tensor, cache: ContextCache, own: Tensor | None = None) -> Tensor:
+    def context_weights(
+        self, x: Tensor, hidden: Tensor, cache: ContextCache, self_index: Tensor | None = None
+    ) -> Tensor:
         """How much queries attend to each context row, (K, N, context): the mean over heads and row-attention blocks.
 
         What is missing to 1 went to the query row itself. For explanations: the weights, which the fused kernel never
@@ -167,8 +169,8 @@ class NPT(nn.Module):
 
         def attend(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
             context_k, context_v = next(layers)
-            weights.append(weights_of_context(q, k, context_k, own).mean(1))
-            return attention_to_context(q, k, v, context_k, context_v, own)
+            weights.append(weights_of_context(q, k, context_k, self_index).mean(1))
+            return attention_to_context(q, k, v, context_k, context_v, self_index)
 
         self._run(x, hidden, attend)
         return torch.stack(weights).mean(0)

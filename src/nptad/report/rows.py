@@ -27,7 +27,7 @@ SHOWN_WITHOUT_ANOMALIES = 10
 SHOWN_REASONS = 10
 """Cells listed for a row, those with the largest contributions; the others are summed up."""
 
-LEANED_ON = 5
+ATTENDED_ROWS = 5
 """Training rows listed for an anomaly, those with the largest weights."""
 
 TRAINING_CELLS = 3
@@ -86,7 +86,7 @@ def pick(explanation: Explanation, rows: np.ndarray) -> Explanation:
 def describe(detector: NPTAD, listed: Any, explanation: Explanation) -> list[dict[str, Any]]:
     """What is said about each listed row: its suspicious cells, its nearest training row, those the model leaned on."""
     schema, ensemble = detector.schema_, detector.ensemble_
-    known = ensemble.witnesses(encode(schema, listed)).training_row >= 0
+    known = ensemble.assign_members(encode(schema, listed)).training_row >= 0
     column_of = {column.name: (j, column) for j, column in enumerate(schema.used)}
     place_of = {int(row): place for place, row in enumerate(ensemble.context_source)}
 
@@ -95,10 +95,10 @@ def describe(detector: NPTAD, listed: Any, explanation: Explanation) -> list[dic
         columns = [column_of[reason.column] for reason in why.reasons[:TRAINING_CELLS]]
         return [shorten_value(readable(column, decode_cell(column, float(encoded[j])))) for j, column in columns]
 
-    def leaned_on(why: RowExplanation) -> list[dict[str, Any]]:
+    def attended_rows(why: RowExplanation) -> list[dict[str, Any]]:
         return [
             {"row": training.row, "weight": rounded(training.weight), "cells": cells(why, training.row)}
-            for training in why.leaned_on[:LEANED_ON]
+            for training in why.attended_rows[:ATTENDED_ROWS]
         ]
 
     def nearest(why: RowExplanation) -> dict[str, Any] | None:
@@ -112,7 +112,7 @@ def describe(detector: NPTAD, listed: Any, explanation: Explanation) -> list[dic
             "in_training": bool(in_training),
             **_reasons(why),
             "nearest": nearest(why),
-            "leaned_on": leaned_on(why),
+            "attended_rows": attended_rows(why),
             "training_share": rounded(why.training_share),
         }
         for in_training, why in zip(known, explanation, strict=True)

@@ -105,13 +105,14 @@ def summarise(
           ``contribution``, ``share`` of the score, ``probability`` of a seen category, ``nearest``: what the nearest
           row has, where that difference counts most), ``others`` (``n`` other cells and their ``share``), ``nearest``
           (training ``row``, ``distance``, ``cells`` in the columns of the first three reasons; None if distances do
-          not count), ``leaned_on`` (``row``, ``weight``, ``cells``), ``training_share``
+          not count), ``attended_rows`` (``row``, ``weight``, ``cells``), ``training_share``
         * ``heat_map``: ``columns``, strongest first, and ``shares`` of the score for each listed row
         * ``labels``: None or what :func:`nptad.report.metrics.judge` says
         * ``training``: ``n_rows``, ``n_calibration``, ``n_context`` (attended to), ``n_members``, ``n_steps``,
           ``seconds``, ``curve`` ([step, mean, lowest, highest loss] of up to 150 stretches)
-        * ``schema``: for each column ``name``, ``kind``, ``holds``, ``mean``, ``spread``, ``n_categories``,
-          ``categories`` (the first five), ``open`` to new ones, ``missing_training`` and ``missing`` cells
+        * ``schema``: for each column ``name``, ``kind``, ``content``, ``mean``, ``spread``, ``n_categories``,
+          ``categories`` (the first five), ``open_vocabulary`` (new categories keep coming), ``missing_training`` and
+          ``missing`` cells
         * ``settings``: all hyper-parameters
 
     Examples
@@ -221,17 +222,17 @@ def _training(detector: NPTAD) -> dict[str, Any]:
 
 def _column(column: Column, missing: int) -> dict[str, Any]:
     numeric = column.kind == "numeric"
-    spread = replace(column, holds="duration") if column.holds == "time" else column
-    coarse = column.holds in ("time", "duration") and column.scale > 60
+    spread = replace(column, content="duration") if column.content == "time" else column
+    coarse = column.content in ("time", "duration") and column.scale > 60
     return {
         "name": shorten(str(column.name)),
         "kind": column.kind,
-        "holds": column.holds,
+        "content": column.content,
         "mean": readable(column, round(column.mean) if coarse else column.mean) if numeric else None,
         "spread": readable(spread, round(column.scale) if coarse else column.scale) if numeric else None,
         "n_categories": len(column.categories) + len(column.pooled),
         "categories": [shorten_value(category) for category in column.categories[:_CATEGORIES]],
-        "open": column.open,
+        "open_vocabulary": column.open_vocabulary,
         "missing_training": column.missing,
         "missing": missing,
     }

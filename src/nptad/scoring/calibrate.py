@@ -27,7 +27,7 @@ CALIBRATION_ROWS = 2000
 """Training rows at most whose scores say what is usual; a random sample of more."""
 
 
-def p_values(scores: np.ndarray, calibration: np.ndarray, own: np.ndarray | None = None) -> np.ndarray:
+def p_values(scores: np.ndarray, calibration: np.ndarray, self_index: np.ndarray | None = None) -> np.ndarray:
     """Conformal p-values: how often a normal row scores at least as high.
 
     Parameters
@@ -37,7 +37,7 @@ def p_values(scores: np.ndarray, calibration: np.ndarray, own: np.ndarray | None
     calibration : ndarray of shape (n, K)
         Scores of calibration rows under the members that never saw them, NaN elsewhere; at least one in each row. A
         row that several members left out counts in equal parts under each.
-    own : ndarray of shape (m,), optional
+    self_index : ndarray of shape (m,), optional
         The calibration row that a judged row itself is; it is not compared with itself. -1 for none.
 
     Returns
@@ -59,9 +59,9 @@ def p_values(scores: np.ndarray, calibration: np.ndarray, own: np.ndarray | None
         weight_from = np.append(np.cumsum(weights[rows, k][::-1])[::-1], 0.0)
         as_high += weight_from[np.searchsorted(calibration[rows, k], scores[:, k], "left")]
     compared = np.full(len(scores), len(calibration))
-    if own is not None:
-        known = np.flatnonzero(own >= 0)
-        itself = own[known]
+    if self_index is not None:
+        known = np.flatnonzero(self_index >= 0)
+        itself = self_index[known]
         as_high[known] -= (weights[itself] * (calibration[itself] >= scores[known])).sum(axis=1)
         compared[known] -= 1
     return (1 + as_high) / (1 + compared)
@@ -125,7 +125,7 @@ class Calibration:
     by_member: np.ndarray
     """Their scores under each member, (n, K); NaN where the member has seen the row."""
     scores: np.ndarray
-    """The score of each, (n,), over all its witnesses."""
+    """The score of each, (n,), over all its assignment."""
 
     def p_values(self, by_member: np.ndarray, scores: np.ndarray, training_row: np.ndarray) -> np.ndarray:
         """P-values of rows with these scores; ``training_row`` tells which training row each is, -1 for a new one.
@@ -137,8 +137,8 @@ class Calibration:
         result = np.empty(len(scores))
         result[~known] = p_values(by_member[~known], self.by_member)
         place = np.searchsorted(self.rows, training_row[known]).clip(max=len(self.rows) - 1)
-        own = np.where(self.rows[place] == training_row[known], place, -1)
-        result[known] = p_values(scores[known, None], self.scores[:, None], own)
+        self_index = np.where(self.rows[place] == training_row[known], place, -1)
+        result[known] = p_values(scores[known, None], self.scores[:, None], self_index)
         return result
 
 
@@ -181,7 +181,7 @@ class Detection:
 
 
 @dataclass(frozen=True)
-class Rule:
+class DecisionRule:
     """The rate that is to be held."""
 
     name: Literal["fdr", "false_alarm_rate"]
@@ -210,16 +210,18 @@ class Rule:
         return anomaly, float(p[anomaly].max(initial=0.0))
 
 
-def make_rule(fdr: Any, false_alarm_rate: Any) -> Rule:
+def make_rule(fdr: Any, false_alarm_rate: Any) -> DecisionRule:
     """The rule that was asked for, by default a false discovery rate of 5 %."""
     if fdr is not None and false_alarm_rate is not None:
         raise InputError("fdr and false_alarm_rate are two rules; give one of them.")
     if false_alarm_rate is not None:
-        return Rule("false_alarm_rate", false_alarm_rate)
-    return Rule("fdr", DEFAULT_FDR if fdr is None else fdr)
+        return DecisionRule("false_alarm_rate", false_alarm_rate)
+    return DecisionRule("fdr", DEFAULT_FDR if fdr is None else fdr)
 
 
-def report_limits(rule: Rule, anomaly: np.ndarray, training_row: np.ndarray, n_rows: int, n_members: int) -> None:
+def report_limits(
+    rule: DecisionRule, anomaly: np.ndarray, training_row: np.ndarray, n_rows: int, n_members: int
+) -> None:
     """Say in one warning what the p-values cannot tell."""
     notes = []
     n_known, n_judged = int((training_row >= 0).sum()), len(anomaly)

@@ -20,7 +20,7 @@ from torch import Tensor
 from nptad.nn.masks import mask_bank
 from nptad.nn.model import NPT
 from nptad.nn.rng import MemberRandom
-from nptad.scoring.folds import Witnesses, left_out_rows, row_keys
+from nptad.scoring.folds import MemberAssignment, left_out_rows, row_keys
 from nptad.scoring.nearest import nearest_distances
 from nptad.scoring.score import Member, counted_masks, mask_losses, mean_losses, prepare_member, score_rows
 from nptad.settings import Settings
@@ -28,11 +28,11 @@ from nptad.tables.layout import CellLayout
 from nptad.training.loop import History, Precision, train
 from nptad.training.parallel import threads_for
 
-_USUAL_ROWS = 1000
+_BASELINE_ROWS = 1000
 """Training rows of each member whose losses say what is usual."""
 
 
-_LARGEST_USUAL_LOSS = 25.0
+_LARGEST_BASELINE_LOSS = 25.0
 """Of a cell, in the mean that says what is usual: five standard deviations off."""
 
 
@@ -41,7 +41,7 @@ _NEIGHBOURS = 16
 distance tells, and a distance costs less than attention."""
 
 
-_SMALLEST_USUAL_DISTANCE = 0.001
+_SMALLEST_BASELINE_DISTANCE = 0.001
 """From the nearest row: below a thousandth of the columns' ranges a difference is noise. Larger than the ranges
 themselves none counts in what is usual."""
 
@@ -105,7 +105,7 @@ class Ensemble:
         order = np.argsort(self.row_keys, kind="stable")
         return self.row_keys[order], order
 
-    def witnesses(self, x: np.ndarray) -> Witnesses:
+    def assign_members(self, x: np.ndarray) -> MemberAssignment:
         """The members that may judge each row: all, or for a training row those that left it out.
 
         A row that occurs several times in training gets the average over its copies.
@@ -114,7 +114,7 @@ class Ensemble:
         keys, places = np.unique(row_keys(x), return_inverse=True)
         first, last = np.searchsorted(known, keys, "left"), np.searchsorted(known, keys, "right")
         weights = np.full((len(keys), self.n_members), 1 / self.n_members)
-        own, training_row = np.full(len(keys), -1), np.full(len(keys), -1)
+        self_index, training_row = np.full(len(keys), -1), np.full(len(keys), -1)
         entry = {int(row): place for place, row in enumerate(self.context_source)} if self.n_members == 1 else {}
         for i in np.flatnonzero(last > first):
             copies = source[first[i] : last[i]]
@@ -123,39 +123,41 @@ class Ensemble:
                 judges = self.left_out[:, copies].astype(float)
                 weights[i] = (judges / judges.sum(axis=0)).mean(axis=1)
             else:
-                own[i] = next((entry[int(row)] for row in copies if int(row) in entry), -1)
-        return Witnesses(weights[places], own[places], training_row[places])
+                self_index[i] = next((entry[int(row)] for row in copies if int(row) in entry), -1)
+        return MemberAssignment(weights[places], self_index[places], training_row[places])
 
-    def hearings(self, witnesses: Witnesses) -> Iterator[tuple[int, Member, np.ndarray, Tensor | None]]:
+    def rows_per_member(self, assignment: MemberAssignment) -> Iterator[tuple[int, Member, np.ndarray, Tensor | None]]:
         """Which rows each member is to judge, with their own entries in its context where they have one."""
         for k, member in enumerate(self.members):
-            rows = np.flatnonzero(witnesses.weights[:, k] > 0)
-            own = witnesses.own[rows]
-            if (own < 0).any():
-                yield k, member, rows[own < 0], None
-            if (own >= 0).any():
-                yield k, member, rows[own >= 0], torch.from_numpy(own[own >= 0]).to(self.device)
+            rows = np.flatnonzero(assignment.weights[:, k] > 0)
+            self_index = assignment.self_index[rows]
+            if (self_index < 0).any():
+                yield k, member, rows[self_index < 0], None
+            if (self_index >= 0).any():
+                yield k, member, rows[self_index >= 0], torch.from_numpy(self_index[self_index >= 0]).to(self.device)
 
     def member_scores(
-        self, x: np.ndarray, witnesses: Witnesses, advance: Callable[[int], None] | None = None
+        self, x: np.ndarray, assignment: MemberAssignment, advance: Callable[[int], None] | None = None
     ) -> np.ndarray:
         """Score of each row under each member, (n, K), higher = more anomalous; NaN where a member is no witness."""
         scores = np.full((len(x), self.n_members), np.nan)
         masks, aggregation = self.masks.to(self.device), self.model.settings.aggregation
 
         def hear(hearing: tuple[int, Member, np.ndarray, Tensor | None]) -> None:
-            k, member, rows, own = hearing
+            k, member, rows, self_index = hearing
             judged = torch.from_numpy(x[rows]).to(self.device)
-            scores[rows, k] = score_rows(member, judged, masks, aggregation, own, advance)
+            scores[rows, k] = score_rows(member, judged, masks, aggregation, self_index, advance)
 
-        hearings = list(self.hearings(witnesses))
-        with threads_for(len(hearings) if self.device.type == "cpu" else 1) as run:
-            run(hear, hearings)
+        rows_per_member = list(self.rows_per_member(assignment))
+        with threads_for(len(rows_per_member) if self.device.type == "cpu" else 1) as run:
+            run(hear, rows_per_member)
         return scores
 
-    def scores(self, x: np.ndarray, witnesses: Witnesses, advance: Callable[[int], None] | None = None) -> np.ndarray:
-        """Score of each row: the geometric mean over its witnesses, higher = more anomalous."""
-        return witnesses.mean(self.member_scores(x, witnesses, advance))
+    def scores(
+        self, x: np.ndarray, assignment: MemberAssignment, advance: Callable[[int], None] | None = None
+    ) -> np.ndarray:
+        """Score of each row: the geometric mean over its assignment, higher = more anomalous."""
+        return assignment.mean(self.member_scores(x, assignment, advance))
 
 
 def fit_ensemble(
@@ -223,9 +225,9 @@ def _assemble(model: NPT, masks: Tensor, x: np.ndarray, left_out: np.ndarray, fo
     )
     usual: dict[str, Any] = {}
     if settings.scale_masks:
-        usual["mask_scale"] = _usual_losses(ensemble, x, random).cpu().numpy()
+        usual["mask_scale"] = _baseline_losses(ensemble, x, random).cpu().numpy()
     if settings.aggregation == "nearest":
-        usual["nearest_scale"] = _usual_distance(ensemble, x, random)
+        usual["nearest_scale"] = _baseline_distance(ensemble, x, random)
     return replace(ensemble, **usual)
 
 
@@ -236,23 +238,27 @@ def _sample(rows: np.ndarray, size: int, random: np.random.Generator) -> np.ndar
     return np.stack([np.sort(random.choice(r, size, replace=False)) for r in rows])
 
 
-def _usual_losses(ensemble: Ensemble, x: np.ndarray, random: np.random.Generator) -> Tensor:
+def _baseline_losses(ensemble: Ensemble, x: np.ndarray, random: np.random.Generator) -> Tensor:
     """Mean loss of training rows under each mask, as it counts in the score."""
-    masks, temper = ensemble.masks.to(ensemble.device), ensemble.model.settings.aggregation == "nearest"
-    heard = list(_left_out_hearings(ensemble, x, random))
-    losses = torch.cat([mask_losses(member, rows, masks, own, temper=temper) for member, rows, own in heard])
-    counted = torch.cat([counted_masks(rows, masks) for _, rows, _ in heard])
-    return mean_losses(losses.minimum(_LARGEST_USUAL_LOSS * masks.sum(1)), counted)
+    masks, with_log = ensemble.masks.to(ensemble.device), ensemble.model.settings.aggregation == "nearest"
+    batches = list(_left_out_rows_per_member(ensemble, x, random))
+    losses = torch.cat(
+        [mask_losses(member, rows, masks, self_index, with_log=with_log) for member, rows, self_index in batches]
+    )
+    counted = torch.cat([counted_masks(rows, masks) for _, rows, _ in batches])
+    return mean_losses(losses.minimum(_LARGEST_BASELINE_LOSS * masks.sum(1)), counted)
 
 
-def _usual_distance(ensemble: Ensemble, x: np.ndarray, random: np.random.Generator) -> float:
+def _baseline_distance(ensemble: Ensemble, x: np.ndarray, random: np.random.Generator) -> float:
     """Root mean square of the distances of training rows from the nearest neighbour."""
-    heard = _left_out_hearings(ensemble, x, random)
-    distances = torch.cat([nearest_distances(rows, member.neighbours, own) for member, rows, own in heard])
-    return max(float(distances.clamp(max=1).square().mean().sqrt()), _SMALLEST_USUAL_DISTANCE)
+    batches = _left_out_rows_per_member(ensemble, x, random)
+    distances = torch.cat(
+        [nearest_distances(rows, member.neighbours, self_index) for member, rows, self_index in batches]
+    )
+    return max(float(distances.clamp(max=1).square().mean().sqrt()), _SMALLEST_BASELINE_DISTANCE)
 
 
-def _left_out_hearings(
+def _left_out_rows_per_member(
     ensemble: Ensemble, x: np.ndarray, random: np.random.Generator
 ) -> Iterator[tuple[Member, Tensor, Tensor | None]]:
     """Some training rows for each member that it left out, with their own entries in its context if it left out none.
@@ -262,6 +268,10 @@ def _left_out_hearings(
     """
     for member, left_out in zip(ensemble.members, ensemble.left_out, strict=True):
         rows = np.flatnonzero(left_out) if ensemble.n_members > 1 else np.arange(len(x))
-        rows = np.sort(random.choice(rows, min(len(rows), _USUAL_ROWS), replace=False))
-        own = torch.from_numpy(ensemble.witnesses(x[rows]).own).to(ensemble.device) if ensemble.n_members == 1 else None
-        yield member, torch.from_numpy(x[rows]).to(ensemble.device), own
+        rows = np.sort(random.choice(rows, min(len(rows), _BASELINE_ROWS), replace=False))
+        self_index = (
+            torch.from_numpy(ensemble.assign_members(x[rows]).self_index).to(ensemble.device)
+            if ensemble.n_members == 1
+            else None
+        )
+        yield member, torch.from_numpy(x[rows]).to(ensemble.device), self_index

@@ -28,12 +28,12 @@ def left_out_rows(n_rows: int, n_members: int, seed: int) -> np.ndarray:
 
 
 @dataclass(frozen=True)
-class Witnesses:
+class MemberAssignment:
     """Who judges each of n rows."""
 
     weights: np.ndarray
     """Weight of every member in the row's score, (n, K); each row sums to 1."""
-    own: np.ndarray
+    self_index: np.ndarray
     """Entry of the row in the only member's context, (n,); -1 for none."""
     training_row: np.ndarray
     """The training row that the row is, the first of several copies, (n,); -1 for a new row."""

@@ -81,7 +81,7 @@ def prepare_neighbours(rows: Tensor, layout: CellLayout) -> list[NeighbourColumn
 
 
 @torch.no_grad()
-def nearest_distances(x: Tensor, neighbours: list[NeighbourColumn], own: Tensor | None = None) -> Tensor:
+def nearest_distances(x: Tensor, neighbours: list[NeighbourColumn], self_index: Tensor | None = None) -> Tensor:
     """Distance of each row (n, D) from the nearest of its neighbours, (n,): the mean over its cells.
 
     Numbers differ by a share of the neighbours' range, categories by 0 or 1. A missing cell of the row does not count.
@@ -94,7 +94,7 @@ def nearest_distances(x: Tensor, neighbours: list[NeighbourColumn], own: Tensor 
         Encoded rows.
     neighbours : list of NeighbourColumn
         From :func:`prepare_neighbours`.
-    own : Tensor of shape (n,), optional
+    self_index : Tensor of shape (n,), optional
         Place of each row among the neighbours, which is left out, though not from ranges and averages; -1 for none.
 
     Examples
@@ -107,7 +107,7 @@ def nearest_distances(x: Tensor, neighbours: list[NeighbourColumn], own: Tensor 
     at_once = max(1, _PAIRS_AT_ONCE // len(neighbours[0].values))
     for start in range(0, len(x), at_once):
         block = slice(start, start + at_once)
-        nearest[block] = _totals(x[block], neighbours, None if own is None else own[block]).amin(1)
+        nearest[block] = _totals(x[block], neighbours, None if self_index is None else self_index[block]).amin(1)
     return nearest / (~x.isnan()).sum(1).clamp(min=1)
 
 
@@ -125,14 +125,14 @@ class Nearest:
 
 @torch.no_grad()
 def nearest_without_each_cell(
-    x: Tensor, neighbours: list[NeighbourColumn], own: Tensor | None = None
+    x: Tensor, neighbours: list[NeighbourColumn], self_index: Tensor | None = None
 ) -> tuple[Nearest, list[Nearest]]:
     """The nearest neighbours of each row, (n,), and those that are nearest when one of its D cells is ignored.
 
     For few rows: it takes many times the time of :func:`nearest_distances`.
     """
-    totals = _totals(x, neighbours, own)
-    n_others = totals.shape[1] - (own is not None)
+    totals = _totals(x, neighbours, self_index)
+    n_others = totals.shape[1] - (self_index is not None)
 
     def nearest(totals: Tensor) -> Nearest:
         smallest = totals.topk(max(1, min(_FEW, n_others)), dim=1, largest=False)
@@ -142,12 +142,12 @@ def nearest_without_each_cell(
     return nearest(totals), [nearest(totals - column.differences(cells)) for column, cells in columns]
 
 
-def _totals(x: Tensor, neighbours: list[NeighbourColumn], own: Tensor | None) -> Tensor:
+def _totals(x: Tensor, neighbours: list[NeighbourColumn], self_index: Tensor | None) -> Tensor:
     """How much rows (n, D) differ from their neighbours, (n, N): the sum over their cells."""
     total = x.new_zeros(len(x), len(neighbours[0].values))
     for column, cells in zip(neighbours, x.T, strict=True):
         total += column.differences(cells)
-    if own is not None:
-        left_out = torch.nonzero(own >= 0).flatten()
-        total[left_out, own[left_out]] = float("inf")
+    if self_index is not None:
+        left_out = torch.nonzero(self_index >= 0).flatten()
+        total[left_out, self_index[left_out]] = float("inf")
     return total

@@ -85,7 +85,7 @@ def score_rows(
     x: Tensor,
     masks: Tensor,
     aggregation: str = "mean",
-    own: Tensor | None = None,
+    self_index: Tensor | None = None,
     advance: Callable[[int], None] | None = None,
 ) -> np.ndarray:
     """Anomaly scores of encoded rows, higher = more anomalous.
@@ -101,7 +101,7 @@ def score_rows(
     aggregation : {"mean", "max", "nearest"}
         Over masks; see :class:`nptad.Settings`. Masks that hide only missing cells do not count; a row without any
         observed cell scores 0.
-    own : Tensor of shape (n,), optional
+    self_index : Tensor of shape (n,), optional
         For rows of the training set, their entry in the context, which is left out; -1 for none. Neighbours other than
         the context must not be given then.
     advance : callable, optional
@@ -111,14 +111,14 @@ def score_rows(
     at_once = max(1, _LOSSES_AT_ONCE // len(masks))
     for start in range(0, len(x), at_once):
         block = slice(start, start + at_once)
-        rows, own_rows = x[block], None if own is None else own[block]
-        losses = mask_losses(member, rows, masks, own_rows, temper=aggregation == "nearest").double()
+        rows, self_rows = x[block], None if self_index is None else self_index[block]
+        losses = mask_losses(member, rows, masks, self_rows, with_log=aggregation == "nearest").double()
         if aggregation == "max":
             result = losses.amax(1)
         else:
             result = losses.sum(1) / counted_masks(rows, masks).sum(1).clamp(min=1)
         if aggregation == "nearest":
-            distances = nearest_distances(rows, member.neighbours, own_rows).double()
+            distances = nearest_distances(rows, member.neighbours, self_rows).double()
             result = with_nearest(result, distances / member.nearest_scale)
         scores[block] = result.cpu().numpy()
         if advance is not None:
@@ -127,14 +127,16 @@ def score_rows(
 
 
 @torch.no_grad()
-def mask_losses(member: Member, x: Tensor, masks: Tensor, own: Tensor | None = None, *, temper: bool = False) -> Tensor:
+def mask_losses(
+    member: Member, x: Tensor, masks: Tensor, self_index: Tensor | None = None, *, with_log: bool = False
+) -> Tensor:
     """Loss of every row under every mask, (n, M): the sum over its hidden cells, divided by the mask's scale.
 
-    Hidden cells that are missing count as the average of the others; 0 where all of them are missing. With ``temper``
+    Hidden cells that are missing count as the average of the others; 0 where all of them are missing. With ``with_log``
     the cells count as :func:`tempered`.
     """
     losses = x.new_empty(len(x) * len(masks))
-    for chunk in _reconstructions(member, x, masks, own, temper=temper):
+    for chunk in _reconstructions(member, x, masks, self_index, with_log=with_log):
         losses[chunk.place] = chunk.losses.sum(1)
     return losses.view(len(x), len(masks))
 
@@ -145,7 +147,7 @@ def counted_masks(x: Tensor, masks: Tensor) -> Tensor:
 
 
 @torch.no_grad()
-def pair_losses(member: Member, x: Tensor, cells: Tensor, own: Tensor | None = None) -> Tensor:
+def pair_losses(member: Member, x: Tensor, cells: Tensor, self_index: Tensor | None = None) -> Tensor:
     """Loss of one cell while a second is ignored, (n, U, U), for U cells (n, U) of each row.
 
     Entry (a, b) is the loss of the row's cell b with its cells a and b hidden, entry (b, b) that with b alone hidden.
@@ -157,7 +159,9 @@ def pair_losses(member: Member, x: Tensor, cells: Tensor, own: Tensor | None = N
     for i in range(len(x)):
         pairs = torch.stack((cells[i, first], cells[i, second]), dim=1)
         masks = torch.zeros(len(pairs), x.shape[1], dtype=torch.bool, device=x.device).scatter_(1, pairs, True)
-        for chunk in _reconstructions(plain, x[i : i + 1], masks, None if own is None else own[i : i + 1]):
+        for chunk in _reconstructions(
+            plain, x[i : i + 1], masks, None if self_index is None else self_index[i : i + 1]
+        ):
             a, b = first[chunk.place], second[chunk.place]
             of_pair = chunk.losses.gather(1, pairs[chunk.place])
             losses[i, b, a], losses[i, a, b] = of_pair[:, 0], of_pair[:, 1]
@@ -167,7 +171,7 @@ def pair_losses(member: Member, x: Tensor, cells: Tensor, own: Tensor | None = N
 
 
 @torch.no_grad()
-def context_weights(member: Member, x: Tensor, masks: Tensor, own: Tensor | None = None) -> Tensor:
+def context_weights(member: Member, x: Tensor, masks: Tensor, self_index: Tensor | None = None) -> Tensor:
     """How much every row leans on each context row, (n, N): row attention, averaged over heads, layers and masks.
 
     Masks count as they do in the score. What a row of weights lacks to 1 went to the row itself; all of it if there
@@ -178,12 +182,12 @@ def context_weights(member: Member, x: Tensor, masks: Tensor, own: Tensor | None
     if not member.cache:
         return total
     weight_floats = 4 * member.model.settings.n_heads * n_context
-    at_once = max(1, min(MEMORY_BUDGET // (4 * weight_floats), _chunk_rows(member, x.shape[1], own is not None)))
+    at_once = max(1, min(MEMORY_BUDGET // (4 * weight_floats), _chunk_rows(member, x.shape[1], self_index is not None)))
     counted = counted_masks(x, masks)
     for i in torch.nonzero(counted.any(1)).flatten().tolist():
         for hidden in masks[counted[i]].split(at_once):
             rows = x[i].expand(1, len(hidden), -1)
-            left_out = None if own is None else own[i].expand(1, len(hidden))
+            left_out = None if self_index is None else self_index[i].expand(1, len(hidden))
             weights = member.model.context_weights(rows, hidden.unsqueeze(0), member.cache, left_out)
             total[i] += weights[0].double().sum(0)
         total[i] /= counted[i].sum()
@@ -195,7 +199,7 @@ def mean_losses(losses: Tensor, counted: Tensor) -> Tensor:
     return (losses.sum(0) / counted.sum(0).clamp(min=1)).clamp(min=SCALE_FLOOR)
 
 
-def tempered(losses: Tensor) -> Tensor:
+def log_above_one(losses: Tensor) -> Tensor:
     """Losses of cells, what exceeds 1 (a number off by its standard deviation) by its logarithm.
 
     Columns that hardly vary have huge standardised values now and then, in normal rows too. As they are, a few such
@@ -203,7 +207,7 @@ def tempered(losses: Tensor) -> Tensor:
 
     Examples
     --------
-    >>> tempered(torch.tensor([0.25, 1.0, 100.0])).tolist()
+    >>> log_above_one(torch.tensor([0.25, 1.0, 100.0])).tolist()
     [0.25, 1.0, 5.605170249938965]
     """
     return losses.clamp(max=1) + losses.clamp(min=1).log()
@@ -226,13 +230,13 @@ def with_nearest(losses: Tensor, distances: Tensor) -> Tensor:
 
 
 @torch.no_grad()
-def expected_cells(member: Member, x: Tensor, own: Tensor | None = None) -> Prediction:
+def expected_cells(member: Member, x: Tensor, self_index: Tensor | None = None) -> Prediction:
     """What the model expects in each cell when only that cell is hidden."""
     n_features = x.shape[1]
     n_numeric = member.model.layout.n_numeric
     numeric, log_probabilities = [], []
     singles = torch.eye(n_features, dtype=torch.bool, device=x.device)
-    for chunk in _reconstructions(member.unscaled(n_features), x, singles, own):
+    for chunk in _reconstructions(member.unscaled(n_features), x, singles, self_index):
         feature = torch.arange(chunk.place.start, chunk.place.stop, device=x.device) % n_features
         is_numeric = feature < n_numeric
         pairs = torch.arange(len(feature), device=x.device)
@@ -258,11 +262,11 @@ class _Chunk:
 
 
 def _reconstructions(
-    member: Member, x: Tensor, masks: Tensor, own: Tensor | None, *, temper: bool = False
+    member: Member, x: Tensor, masks: Tensor, self_index: Tensor | None, *, with_log: bool = False
 ) -> Iterator[_Chunk]:
     model, n_masks = member.model, len(masks)
     total = len(x) * n_masks
-    size, grain = _chunk_rows(member, x.shape[1], own is not None), _grain(member, x.shape[1])
+    size, grain = _chunk_rows(member, x.shape[1], self_index is not None), _grain(member, x.shape[1])
     wanted = _hidden_cells(masks)
     for start in range(0, total, size):
         stop = min(start + size, total)
@@ -271,12 +275,12 @@ def _reconstructions(
         row = pair // n_masks
         mask = pair % n_masks
         rows, hidden = x[row], masks[mask]
-        left_out = None if own is None else own[row].unsqueeze(0)
+        left_out = None if self_index is None else self_index[row].unsqueeze(0)
         prediction = model.query(rows.unsqueeze(0), hidden.unsqueeze(0), member.cache, wanted[None, mask], left_out)
         losses = cell_losses(prediction, rows.unsqueeze(0), model.layout, member.n_train)[0]
         targets = hidden & ~rows.isnan()
         weight = hidden.sum(1) / targets.sum(1).clamp(min=1) / member.mask_scale[mask]
-        losses = (tempered(losses) if temper else losses) * targets * weight.unsqueeze(1)
+        losses = (log_above_one(losses) if with_log else losses) * targets * weight.unsqueeze(1)
         kept = slice(0, stop - start)
         prediction = Prediction(prediction.numeric[0, kept], prediction.log_probabilities[0, kept])
         yield _Chunk(slice(start, stop), row[kept], prediction, losses[kept])

@@ -74,7 +74,7 @@ def has_decimal_commas(columns: Sequence[pa.ChunkedArray], delimiter: bytes) -> 
     return False
 
 
-def looks_like(cell: str, holds: str) -> bool:
+def looks_like(cell: str, content: str) -> bool:
     """True if a text could stand in a column of numbers, truth values, times or times of day, as a missing cell too.
 
     Examples
@@ -83,8 +83,8 @@ def looks_like(cell: str, holds: str) -> bool:
     [True, True, False, False]
     """
     cell = cell.strip()
-    pattern = {"number": _NUMBER, "boolean": _TRUTH, "time": TIME_STAMP, "duration": _TIME_OF_DAY}[holds]
-    fits = re.match(pattern, cell) is not None and not (holds == "number" and re.match(_PADDED, cell))
+    pattern = {"number": _NUMBER, "boolean": _TRUTH, "time": TIME_STAMP, "duration": _TIME_OF_DAY}[content]
+    fits = re.match(pattern, cell) is not None and not (content == "number" and re.match(_PADDED, cell))
     return fits or cell in _MISSING_AMONG_VALUES
 
 

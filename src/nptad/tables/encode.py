@@ -59,25 +59,25 @@ def match(schema: Schema, raw: RawColumns) -> dict[str | int, np.ndarray]:
 
 def _as_learnt(column: Column, raw: RawColumns, name: str | int) -> np.ndarray:
     """Cells in the form the column had in training; a different kind of content is an error."""
-    cells, holds = raw.cells[name], raw.holds[name]
+    cells, content = raw.cells[name], raw.content[name]
     empty = all(v is None for v in cells) if cells.dtype == object else bool(np.isnan(cells).all())
-    if column.holds == holds or column.kind == "ignored":
+    if column.content == content or column.kind == "ignored":
         return cells
     if empty:
-        nothing = None if column.holds in ("text", "boolean") else np.nan
+        nothing = None if column.content in ("text", "boolean") else np.nan
         return np.full(len(cells), nothing)
-    if column.holds == "text" and holds in ("number", "boolean"):
+    if column.content == "text" and content in ("number", "boolean"):
         return texts(cells.tolist())
-    if column.holds == "number" and holds == "boolean":
+    if column.content == "number" and content == "boolean":
         return np.array([np.nan if v is None else float(v) for v in cells])
-    if column.holds == "boolean" and holds == "number" and np.isin(cells[~np.isnan(cells)], (0, 1)).all():
+    if column.content == "boolean" and content == "number" and np.isin(cells[~np.isnan(cells)], (0, 1)).all():
         return np.array([None if np.isnan(v) else bool(v) for v in cells], dtype=object)
     present = [row for row, v in enumerate(cells) if v is not None and v == v]
-    other = (row for row in present if holds != "text" or not looks_like(cells[row], column.holds))
+    other = (row for row in present if content != "text" or not looks_like(cells[row], column.content))
     row = next(other, present[0])
-    shown = readable(Column(name, "numeric", raw.holds[name]), cells[row])
+    shown = readable(Column(name, "numeric", raw.content[name]), cells[row])
     raise InputError(
-        f"Column {column.name!r} held {column.holds} cells in training but now holds {holds}, "
+        f"Column {column.name!r} held {column.content} cells in training but now holds {content}, "
         f"such as {str(shown)[:40]!r} in row {raw.first_row + row}."
     )
 
@@ -87,18 +87,18 @@ def _encode_column(column: Column, cells: np.ndarray) -> np.ndarray:
         with np.errstate(over="ignore"):
             return ((cells - column.mean) / column.scale).clip(-LARGEST_STANDARDISED, LARGEST_STANDARDISED)
     pool = len(column.categories)
-    unknown = pool if column.open else UNSEEN
+    unknown = pool if column.open_vocabulary else UNSEEN
     if cells.dtype == object:
         position = {category: code for code, category in enumerate(column.categories)}
         position |= dict.fromkeys(column.pooled, pool)
-        if column.holds == "text":  # exact matches come last, so that they win
+        if column.content == "text":  # exact matches come last, so that they win
             others: dict[Category, int] = {_other_spelling(str(known)): code for known, code in position.items()}
             position = others | position
         return np.array([np.nan if v is None else position.get(v, unknown) for v in cells], dtype=np.float32)
     categories = np.array(column.categories, dtype=np.float64)
     codes = np.full(len(cells), float(unknown))
     spellings = [(categories, cells)]
-    if column.holds == "number":  # which a float32 file spells differently; exact matches come last, so that they win
+    if column.content == "number":  # which a float32 file spells differently; exact matches come last, so that they win
         spellings = [(categories, _rounded(cells)), (_rounded(categories), cells), *spellings]
     for known, met in spellings if column.categories else ():
         place = np.searchsorted(known, met).clip(max=len(known) - 1)
@@ -141,12 +141,12 @@ def readable(column: Column, value: Category | None) -> Category | None:
     >>> readable(Column("from", "numeric", "time"), 1.7e9), readable(Column("lasts", "numeric", "duration"), -90061.5)
     ('2023-11-14T22:13:20', '-1 d 01:01:01.500000')
     """
-    if value is None or column.holds not in ("time", "duration"):
+    if value is None or column.content not in ("time", "duration"):
         return value
     micros = round(float(value) * 1e6)
-    seconds, rest = divmod(micros if column.holds == "time" else abs(micros), 10**6)
+    seconds, rest = divmod(micros if column.content == "time" else abs(micros), 10**6)
     fraction = f".{rest:06d}" if rest else ""
-    if column.holds == "time":
+    if column.content == "time":
         # NumPy's calendar knows years beyond 9999, which an anomaly may reach.
         moment = str(np.datetime64(seconds, "s")) + fraction
         return moment.removesuffix("T00:00:00")

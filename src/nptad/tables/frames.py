@@ -20,7 +20,7 @@ from narwhals.exceptions import DuplicateError
 
 from nptad.errors import CellTypeError, InputError
 
-Holds = Literal["number", "boolean", "text", "time", "duration"]
+Content = Literal["number", "boolean", "text", "time", "duration"]
 """What the cells of a column are. Times are seconds since 1970 (UTC), durations and times of day are seconds."""
 
 
@@ -29,7 +29,7 @@ class RawColumns:
     """A table as Python sees it: per column float64 (NaN = missing) or objects (None = missing)."""
 
     cells: dict[str | int, np.ndarray]
-    holds: dict[str | int, Holds]
+    content: dict[str | int, Content]
     n_rows: int
     named: bool
     first_row: int = 0
@@ -51,10 +51,10 @@ def read_columns(table: Any, first_row: int = 0) -> RawColumns:
     if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
         raise InputError(f"Two columns are called {twice!r}; give each column its own name.")
-    cells, holds = {}, {}
+    cells, content = {}, {}
     for name, series in zip(names, frame.iter_columns(), strict=True):
-        cells[name], holds[name] = _read_series(series, name, first_row)
-    return RawColumns(cells, holds, len(frame), named=True, first_row=first_row)
+        cells[name], content[name] = _read_series(series, name, first_row)
+    return RawColumns(cells, content, len(frame), named=True, first_row=first_row)
 
 
 def frame_of(table: Any) -> Any:
@@ -96,10 +96,10 @@ def _read_array(table: Any, first_row: int) -> RawColumns:
         raise CellTypeError("Complex data not supported: a cell must be a real number, a text or a time.")
     _require_cells(*array.shape)
     cells: dict[str | int, np.ndarray] = {}
-    holds: dict[str | int, Holds] = {}
+    content: dict[str | int, Content] = {}
     for j in range(array.shape[1]):
-        cells[j], holds[j] = _read_values(array[:, j], j, first_row)
-    return RawColumns(cells, holds, len(array), named=False, first_row=first_row)
+        cells[j], content[j] = _read_values(array[:, j], j, first_row)
+    return RawColumns(cells, content, len(array), named=False, first_row=first_row)
 
 
 def _read_series(series: nw.Series[Any], name: str | int, first_row: int) -> tuple[np.ndarray, Any]:
@@ -133,8 +133,8 @@ def _read_values(values: np.ndarray, name: str | int, first_row: int) -> tuple[n
         return _finite(values.astype(np.float64), name, first_row), "number"
     if values.dtype.kind in "mM":
         micros = values.astype(f"{values.dtype.kind}8[us]")
-        holds = "time" if values.dtype.kind == "M" else "duration"
-        return np.where(np.isnat(micros), np.nan, micros.astype(np.int64) / 1e6), holds
+        content = "time" if values.dtype.kind == "M" else "duration"
+        return np.where(np.isnat(micros), np.nan, micros.astype(np.int64) / 1e6), content
     cells = np.array(
         [None if _is_missing(v) else _plain(v, name, row) for row, v in enumerate(values, first_row)], dtype=object
     )

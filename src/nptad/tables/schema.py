@@ -13,7 +13,7 @@ import numpy as np
 
 from nptad.errors import InputError, TableWarning
 from nptad.tables.cells import looks_like
-from nptad.tables.frames import Holds, RawColumns, read_columns
+from nptad.tables.frames import Content, RawColumns, read_columns
 from nptad.tables.layout import CellLayout
 
 MAX_CATEGORIES = 100
@@ -42,7 +42,7 @@ class Column:
     """Column name, or position in an array."""
     kind: Kind
     """How the column is used; "ignored" if training had no value in it."""
-    holds: Holds
+    content: Content
     """What its cells are."""
     mean: float = 0.0
     """Mean of the training cells (numeric)."""
@@ -52,7 +52,7 @@ class Column:
     """Known categories; the code of a category is its position (categorical)."""
     pooled: tuple[Category, ...] = ()
     """Rare categories that share one more code (categorical)."""
-    open: bool = False
+    open_vocabulary: bool = False
     """True if new categories keep coming, as in a column of names; they share that code too (categorical)."""
     missing: int = 0
     """Missing cells in training."""
@@ -60,7 +60,7 @@ class Column:
     @property
     def cardinality(self) -> int:
         """Number of category codes."""
-        return len(self.categories) + bool(self.pooled or self.open)
+        return len(self.categories) + bool(self.pooled or self.open_vocabulary)
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ class Schema:
     @property
     def text_columns(self) -> tuple[str, ...]:
         """The columns that held text, which a file to be scored must not be read as anything else."""
-        return tuple(str(c.name) for c in self.columns if self.named and c.holds == "text")
+        return tuple(str(c.name) for c in self.columns if self.named and c.content == "text")
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON; :meth:`from_dict` gives the schema back."""
@@ -148,22 +148,22 @@ def _find(names: list[str | int], feature: str | int) -> str | int:
 
 
 def _learn_column(raw: RawColumns, name: str | int, chosen: set[str | int] | None) -> Column:
-    cells, holds = raw.cells[name], raw.holds[name]
+    cells, content = raw.cells[name], raw.content[name]
     is_float = cells.dtype.kind == "f"
     present = cells[~np.isnan(cells)] if is_float else cells[[v is not None for v in cells]]
     missing = len(cells) - len(present)
     if not len(present):
-        return Column(name, "ignored", holds, missing=missing)
+        return Column(name, "ignored", content, missing=missing)
     if is_float:
         distinct = np.unique(present)
-        is_category = name in chosen if chosen is not None else len(distinct) <= 2 and holds == "number"
+        is_category = name in chosen if chosen is not None else len(distinct) <= 2 and content == "number"
         if not is_category and len(distinct) > 1:
             with np.errstate(over="ignore"):
                 mean, scale = float(present.mean()), float(present.std())
             if not (np.isfinite(mean) and np.isfinite(scale)):
                 raise InputError(f"The numbers in column {name!r} are too large to average; rescale the column.")
             if scale > 0:
-                return Column(name, "numeric", holds, mean=mean, scale=scale, missing=missing)
+                return Column(name, "numeric", content, mean=mean, scale=scale, missing=missing)
     values, counts = np.unique(present, return_counts=True)
     if len(values) > MAX_CATEGORIES:
         # Good and Turing: the next cell is a new category about as often as a category occurred just once.
@@ -173,8 +173,10 @@ def _learn_column(raw: RawColumns, name: str | int, chosen: set[str | int] | Non
         n_kept = min(MAX_CATEGORIES - 1, (counts > 1).sum()) if is_open else MAX_CATEGORIES - 1
         kept, rare = (tuple(values[np.sort(part)].tolist()) for part in np.split(order, [n_kept]))
         pooled = () if is_open else rare
-        return Column(name, "categorical", holds, categories=kept, pooled=pooled, open=bool(is_open), missing=missing)
-    return Column(name, "categorical", holds, categories=tuple(values.tolist()), missing=missing)
+        return Column(
+            name, "categorical", content, categories=kept, pooled=pooled, open_vocabulary=bool(is_open), missing=missing
+        )
+    return Column(name, "categorical", content, categories=tuple(values.tolist()), missing=missing)
 
 
 def _report_columns(columns: tuple[Column, ...], raw: RawColumns) -> None:
@@ -183,13 +185,13 @@ def _report_columns(columns: tuple[Column, ...], raw: RawColumns) -> None:
         ("have no value in training and are ignored", lambda c: c.kind == "ignored"),
         (
             "are constant in training and only tell whether a cell differs from that one value",
-            lambda c: c.kind == "categorical" and c.cardinality == 1 and not c.open,
+            lambda c: c.kind == "categorical" and c.cardinality == 1 and not c.open_vocabulary,
         ),
         (f"have more than {MAX_CATEGORIES} categories; the rarest are pooled", lambda c: bool(c.pooled)),
         (
             f"have more than {MAX_CATEGORIES} categories, many only once: the rarest and new ones are pooled (leave "
             "out a column that only names the row)",
-            lambda c: c.open,
+            lambda c: c.open_vocabulary,
         ),
     ]
     found = [note for column in columns if (note := _stray_texts(column, raw.cells[column.name]))]
@@ -204,7 +206,7 @@ def _report_columns(columns: tuple[Column, ...], raw: RawColumns) -> None:
 def _stray_texts(column: Column, cells: np.ndarray) -> str:
     """What to say of texts that keep a column from being one of numbers; empty if there are none, or many."""
     likely = [looks_like(str(category), "number") for category in column.categories]
-    if column.holds != "text" or sum(likely) <= len(likely) / 2:  # which spares most columns the look at every cell
+    if column.content != "text" or sum(likely) <= len(likely) / 2:  # which spares most columns the look at every cell
         return ""
     n_cells = len(cells) - column.missing
     stray = [row for row, cell in enumerate(cells) if cell is not None and not looks_like(cell, "number")]

@@ -38,7 +38,7 @@ def run_command(arguments: list[str], n_processes: int) -> None:
         logging.disable(logging.CRITICAL)  # the launcher's own account of a failure; ours is one sentence
         try:
             # -P: files in the current folder that happen to be called like a module are none.
-            elastic_launch(config, sys.executable)("-P", "-m", "nptad.cli.app", *arguments)
+            elastic_launch(config, sys.executable)("-P", "-m", "nptad.cli", *arguments)
         except ChildFailedError as error:
             raise TrainingError(_first_cause(error.failures, n_processes)) from None
         except SignalException as error:

@@ -33,7 +33,7 @@ def threads_for(n_tasks: int) -> Iterator[Map]:
         yield lambda function, items: [function(item) for item in items]
         return
     share = n_cores // n_threads
-    # What is set in a thread holds in it, and for threads that start later: so it is set back in the end.
+    # What is set in a thread content in it, and for threads that start later: so it is set back in the end.
     with ThreadPoolExecutor(n_threads, initializer=torch.set_num_threads, initargs=(share,)) as threads:
         try:
             yield lambda function, items: list(threads.map(function, items))

@@ -107,33 +107,33 @@ def _describe(table: pa.Table, place: int, names: set[str]) -> dict[str, Any]:
         **described,
         "understood": "a name for each row" if names_rows else _understood(column),
         "note": _note(column, names_rows),
-        "word": column.holds,
-        "uses": [*(["number"] if column.holds in _NUMERIC else []), "category", "ignore"],
+        "word": column.content,
+        "uses": [*(["number"] if column.content in _NUMERIC else []), "category", "ignore"],
         "use": "ignore" if names_rows else "number" if column.kind == "numeric" else "category",
     }
 
 
 def _names_rows(column: Column, cells: pa.ChunkedArray) -> bool:
-    if column.holds != "text" or len(cells) < _NAMES_FROM or column.missing:
+    if column.content != "text" or len(cells) < _NAMES_FROM or column.missing:
         return False
     return pc.count_distinct(cells).as_py() == len(cells)
 
 
 def _understood(column: Column) -> str:
     if column.kind == "numeric":
-        return _NUMERIC[column.holds]
+        return _NUMERIC[column.content]
     count = len(column.categories) + len(column.pooled)
-    if column.open:
+    if column.open_vocabulary:
         return "very many categories"
     if count == 1:
         return "one value only"
-    return "true or false" if column.holds == "boolean" else f"{count:,} categories"
+    return "true or false" if column.content == "boolean" else f"{count:,} categories"
 
 
 def _note(column: Column, names_rows: bool) -> str:
     if names_rows:
         return "No value occurs twice, so it is not looked at; results carry it along."
-    if column.open:
+    if column.open_vocabulary:
         return "Many values occur only once; ignore the column if it only names the rows."
     if column.pooled:
         return f"The {MAX_CATEGORIES - 1} most frequent categories are kept, the others share one."
