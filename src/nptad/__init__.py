@@ -4,9 +4,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from nptad.detector import NPTAD
+    from nptad.detector import NPTAD, load
     from nptad.errors import InputError, MaskBankWarning, ModelFileError, NPTADError, TableWarning, TrainingError
-    from nptad.models.persist import load
     from nptad.settings import Settings, default_settings
 
 __all__ = [
@@ -22,7 +21,7 @@ __all__ = [
     "load",
 ]
 
-_HOMES = {"NPTAD": "detector", "load": "models.persist", "Settings": "settings", "default_settings": "settings"}
+_HOMES = {"NPTAD": "detector", "load": "detector", "Settings": "settings", "default_settings": "settings"}
 
 
 def __getattr__(name: str) -> Any:

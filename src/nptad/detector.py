@@ -3,38 +3,48 @@
 from __future__ import annotations
 
 import dataclasses
-import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from numbers import Real
 from os import PathLike
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-import torch
 from sklearn.base import BaseEstimator, OutlierMixin
 from sklearn.utils.validation import check_is_fitted
 
-from nptad.errors import InputError, TableWarning, TrainingError
+from nptad.errors import InputError, ModelFileError, TrainingError, warn
 from nptad.explain.attribution import explain_rows
 from nptad.explain.result import Explanation
+from nptad.models.fitted import FittedModel
+from nptad.models.persist import load_model, save_model
+from nptad.nn.device import resolve_device
 from nptad.nn.rng import spawn_seeds
 from nptad.progress import progress_bar
-from nptad.scoring.calibrate import CALIBRATION_ROWS, Calibration, Detection, make_rule, report_limits, threshold
+from nptad.scoring.calibrate import (
+    CALIBRATION_ROWS,
+    Calibration,
+    DecisionRule,
+    Detection,
+    make_rule,
+    report_limits,
+    threshold,
+)
 from nptad.scoring.ensemble import Ensemble, fit_ensemble
-from nptad.scoring.folds import MemberAssignment
 from nptad.settings import Settings, default_members, default_settings
 from nptad.tables.encode import encode
-from nptad.tables.frames import backend_of
+from nptad.tables.frames import backend_of, read_blocks, read_columns
 from nptad.tables.schema import Schema, learn_schema
+from nptad.training.checkpoint import History
 from nptad.training.distributed import Ranks
-from nptad.training.loop import History, Precision
+from nptad.training.loop import Precision
 
 AUTO_QUANTILE = 0.99
 """``contamination="auto"`` flags what exceeds this quantile of the training rows' own scores."""
 
-_ENCODE_ROWS = 2**16
-"""Rows encoded at a time while scoring, so that memory does not grow with the table."""
+_BLOCK_ROWS = 2**16
+"""Rows encoded and scored at a time, so that memory does not grow with the table."""
 
 
 class NPTAD(OutlierMixin, BaseEstimator):
@@ -116,15 +126,7 @@ class NPTAD(OutlierMixin, BaseEstimator):
     [1, -1]
     """
 
-    schema_: Schema
-    settings_: Settings
-    ensemble_: Ensemble
-    history_: History
-    offset_: float
-    training_scores_: np.ndarray
-    calibration_: Calibration
-    n_features_in_: int
-    feature_names_in_: np.ndarray
+    model_: FittedModel
 
     def __init__(
         self,
@@ -185,15 +187,28 @@ class NPTAD(OutlierMixin, BaseEstimator):
         NPTAD
             The fitted detector.
         """
+        self._fit(X, checkpoint, precision)
+        return self
+
+    def _fit(
+        self,
+        X: Any,
+        checkpoint: str | Path | None = None,
+        precision: Precision = "auto",
+        *,
+        score_all: bool = False,
+    ) -> RowScores:
+        """Fit, and return the out-of-fold scores of the calibration rows, or of all training rows."""
         contamination = _check_contamination(self.contamination)
         _check_time_limit(self.time_limit)
         _check_random_state(self.random_state)
         _check_verbose(self.verbose)
         _check_checkpoint(checkpoint, self.random_state)
-        device = _resolve_device(self.device)
+        device = resolve_device(self.device)
         ranks = Ranks()
-        schema = learn_schema(X, self.categorical_features)
-        x = encode(schema, X)
+        raw = read_columns(X)
+        schema = learn_schema(raw, self.categorical_features)
+        x = encode(schema, raw)
         settings = self._resolve_settings(len(x), schema.layout.n_features)
         n_members = self._resolve_members(len(x))
         seeds = ranks.from_first(lambda: spawn_seeds(self.random_state, 3 + n_members))
@@ -209,42 +224,80 @@ class NPTAD(OutlierMixin, BaseEstimator):
                 checkpoint=checkpoint,
                 report=lambda entry: advance(1, f"loss {entry['loss']:.3f}"),
             )
-        chosen = np.arange(len(x))
+        rows = np.arange(len(x))
         if contamination == "auto" and len(x) > CALIBRATION_ROWS:
-            chosen = np.sort(np.random.default_rng(seeds[0]).choice(len(x), CALIBRATION_ROWS, replace=False))
-        share = 1 - AUTO_QUANTILE if contamination == "auto" else float(contamination)
-        assignment, by_member = self._judge(ensemble, x[chosen], "Calibrating")
-        by_member_left_out = np.where(ensemble.left_out[:, chosen].T | (n_members == 1), by_member, np.nan)
-        calibration = Calibration(chosen, by_member_left_out, assignment.mean(by_member))
-        if not np.isfinite(calibration.scores).all():
+            rows = np.sort(np.random.default_rng(seeds[0]).choice(len(x), CALIBRATION_ROWS, replace=False))
+        scored = self._score(ensemble, x if score_all else x[rows], "Calibrating")
+        places = rows if score_all else np.arange(len(rows))
+        left_out = ensemble.left_out[:, rows].T | (n_members == 1)
+        by_member = np.where(left_out, scored.by_member[places], np.nan)
+        calibration = Calibration(rows, by_member, scored.score[places])
+        if not np.isfinite(scored.score).all():
             raise TrainingError("The trained model gives infinite scores; use a smaller learning_rate.")
-
         _report_empty(_count_empty(x))
-
+        share = 1 - AUTO_QUANTILE if contamination == "auto" else float(contamination)
+        offset = threshold(-calibration.scores, share)
         # Only now, so that a fit that fails or is interrupted leaves the detector as it was.
-        self.schema_, self.settings_, self.ensemble_, self.history_ = schema, settings, ensemble, history
-        self.calibration_, self.training_scores_ = calibration, -calibration.scores
-        self.offset_ = threshold(self.training_scores_, share)
-        self.n_features_in_ = len(schema.columns)
-        if schema.named:
-            self.feature_names_in_ = np.array([c.name for c in schema.columns], dtype=object)
-        elif hasattr(self, "feature_names_in_"):
-            del self.feature_names_in_
+        self.model_ = FittedModel(schema, ensemble, calibration, history, offset)
         if checkpoint is not None and ranks.is_first:
             Path(checkpoint).unlink(missing_ok=True)
-        return self
+        return scored
+
+    @property
+    def schema_(self) -> Schema:
+        """What was learnt about the columns."""
+        return self.model_.schema
+
+    @property
+    def settings_(self) -> Settings:
+        """The hyper-parameters used."""
+        return self.model_.settings
+
+    @property
+    def ensemble_(self) -> Ensemble:
+        """The trained members."""
+        return self.model_.ensemble
+
+    @property
+    def history_(self) -> History:
+        """One entry for each training step."""
+        return self.model_.history
+
+    @property
+    def offset_(self) -> float:
+        """Threshold on :meth:`score_samples`."""
+        return self.model_.offset
+
+    @property
+    def training_scores_(self) -> np.ndarray:
+        """:meth:`score_samples` of the training rows that set the threshold."""
+        return self.model_.training_scores
+
+    @property
+    def calibration_(self) -> Calibration:
+        """Out-of-fold scores of training rows, by member."""
+        return self.model_.calibration
+
+    @property
+    def n_features_in_(self) -> int:
+        """Columns of the training table."""
+        return len(self.model_.schema.columns)
+
+    @property
+    def feature_names_in_(self) -> np.ndarray:
+        """Their names, if they have names."""
+        if not self.model_.schema.named:
+            raise AttributeError("The training table had no column names.")
+        return np.array([c.name for c in self.model_.schema.columns], dtype=object)
 
     def score_samples(self, X: Any) -> np.ndarray:
         """Score rows, higher = more normal: minus what :class:`~nptad.Settings` makes of losses and distance.
 
-        Rows that were in the training table are recognised and judged only by members that left them out. A row that
-        stands in the table several times gets the average over its copies, each judged by those that left out that one.
+        Rows of the training table are recognised and scored only by members that left them out. A row that occurs in
+        the table several times gets the average over its copies, each scored by the members that left it out.
         """
         check_is_fitted(self)
-        scores = np.empty(0)
-        for assignment, by_member in self._judge_blocks(X):
-            scores = np.concatenate([scores, -assignment.mean(by_member)])
-        return scores
+        return -np.concatenate([scored.score for scored in self._score_blocks(X)])
 
     def decision_function(self, X: Any) -> np.ndarray:
         """Score rows relative to the threshold: negative = anomaly."""
@@ -255,11 +308,28 @@ class NPTAD(OutlierMixin, BaseEstimator):
         return np.where(self.decision_function(X) < 0, -1, 1)
 
     def fit_predict(self, X: Any, y: Any = None) -> np.ndarray:
-        """Fit, then label the training rows themselves by their honest scores."""
-        self.fit(X)
-        if len(self.training_scores_) == self.schema_.n_rows:
-            return np.where(self.training_scores_ - self.offset_ < 0, -1, 1)
-        return self.predict(X)
+        """Fit, then label the training rows themselves by their out-of-fold scores."""
+        scored = self._fit(X, score_all=True)
+        return np.where(-scored.score - self.offset_ < 0, -1, 1)
+
+    def fit_detect(self, X: Any, share: float) -> Detection:
+        """Fit, then flag a share of the training rows themselves by their out-of-fold scores.
+
+        Parameters
+        ----------
+        X : DataFrame, pyarrow.Table or 2-D array
+            The table that contains the anomalies.
+        share : float
+            Share of the rows to flag.
+
+        Returns
+        -------
+        Detection
+            As :meth:`detect` gives for the same rows and ``false_alarm_rate=share``.
+        """
+        rule = make_rule(None, share)
+        raw = read_columns(X)
+        return self._detect(rule, [self._fit(raw, score_all=True)], raw.backend)
 
     def detect(self, X: Any, *, fdr: float | None = None, false_alarm_rate: float | None = None) -> Detection:
         """Flag anomalies at a rate of errors that content, with a p-value for each row.
@@ -302,47 +372,68 @@ class NPTAD(OutlierMixin, BaseEstimator):
         check_is_fitted(self)
         rule = make_rule(fdr, false_alarm_rate)
         rule.require_rows(len(self.calibration_.rows))
+        return self._detect(rule, self._score_blocks(X), backend_of(X))
+
+    def _detect(self, rule: DecisionRule, blocks: Iterable[RowScores], backend: str) -> Detection:
         parts = []
-        for assignment, by_member in self._judge_blocks(X):
-            scores = assignment.mean(by_member)
-            p = self.calibration_.p_values(by_member, scores, assignment.training_row)
-            parts.append((scores, p, assignment.training_row))
-        scores, p, training_row = (np.concatenate(part) for part in zip(*parts, strict=True))
+        for scored in blocks:
+            p = self.calibration_.p_values(scored.by_member, scored.score, scored.training_row)
+            parts.append((scored.score, p, scored.training_row, scored.by_member))
+        score, p, training_row, by_member = (np.concatenate(part) for part in zip(*parts, strict=True))
         anomaly, highest = rule.flag(p)
         report_limits(rule, anomaly, training_row, len(self.calibration_.rows), self.ensemble_.n_members)
-        return Detection(scores, p, anomaly, highest, rule.name, float(rule.rate), backend_of(X))
+        return Detection(score, p, anomaly, highest, rule.name, float(rule.rate), backend, training_row, by_member)
 
-    def explain(self, X: Any) -> Explanation:
-        """Say why rows have their scores: a sequence with one :class:`~nptad.explain.RowExplanation` for each row.
+    def explain(self, X: Any, by_member: np.ndarray | None = None) -> Explanation:
+        """Say why rows have their scores: one :class:`~nptad.explain.RowExplanation` for each row.
 
         Each has its cells, the largest contribution to the score first, with the seen and the expected value, the
-        nearest training row, and those that the model leaned on. ``frame()``, ``plot(row)`` and ``html()`` show it.
-        Takes a few times as long as scoring: meant for the rows that were found, not for a whole table.
+        nearest training row, and the training rows that the model attended to. ``frame()``, ``plot(row)`` and
+        ``html()`` show it. It takes a few times as long as scoring: explain the rows that were found, not a whole
+        table.
+
+        Parameters
+        ----------
+        X : DataFrame, pyarrow.Table or 2-D array
+            The rows to explain.
+        by_member : ndarray of shape (n, K), optional
+            Their :attr:`Detection.by_member`, if they were scored already.
         """
         check_is_fitted(self)
-        return explain_rows(self.ensemble_, self.schema_, X, bool(self.verbose))
+        return explain_rows(self.ensemble_, self.schema_, X, by_member, verbose=bool(self.verbose))
 
     def save(self, directory: str | Path) -> None:
         """Write the fitted detector to a directory that :func:`nptad.load` reads; nothing in it can execute."""
-        from nptad.models.persist import save
-
         check_is_fitted(self)
-        save(self, directory)
+        save_model(self.model_, self._plain_parameters(), directory)
 
-    def _judge(self, ensemble: Ensemble, x: np.ndarray, description: str) -> tuple[MemberAssignment, np.ndarray]:
-        """Who judges each encoded row, and the scores they give."""
+    def _plain_parameters(self) -> dict[str, Any]:
+        """Constructor parameters that JSON can hold; a random generator is not part of a fitted model."""
+        parameters = self.get_params(deep=False)
+        settings, features = parameters["settings"], parameters["categorical_features"]
+        is_seed = isinstance(self.random_state, int | np.integer)
+        return parameters | {
+            "settings": None if settings is None else settings.to_dict(),
+            "random_state": self.random_state if is_seed else None,
+            "categorical_features": None if features is None else list(features),
+            "device": str(parameters["device"]),
+        }
+
+    def _score(self, ensemble: Ensemble, x: np.ndarray, description: str) -> RowScores:
+        """Score encoded rows, with a progress bar."""
         assignment = ensemble.assign_members(x)
         visible = self.verbose and Ranks().is_first
         with progress_bar(description, int((assignment.weights > 0).sum()), visible) as advance:
-            return assignment, ensemble.member_scores(x, assignment, advance)
+            by_member = ensemble.member_scores(x, assignment, advance)
+        return RowScores(by_member, assignment.mean(by_member), assignment.training_row)
 
-    def _judge_blocks(self, table: Any) -> Iterator[tuple[MemberAssignment, np.ndarray]]:
-        n_rows, empty = 0, 0
-        for block in _row_blocks(table):
-            x = encode(self.schema_, block, first_row=n_rows)
-            n_rows, empty = n_rows + len(x), empty + _count_empty(x)
-            yield self._judge(self.ensemble_, x, "Scoring")
-        _report_empty(empty, stacklevel=4)
+    def _score_blocks(self, table: Any) -> Iterator[RowScores]:
+        empty = 0
+        for block in read_blocks(table, _BLOCK_ROWS):
+            x = encode(self.schema_, block)
+            empty += _count_empty(x)
+            yield self._score(self.ensemble_, x, "Scoring")
+        _report_empty(empty)
 
     def _resolve_settings(self, n_rows: int, n_features: int) -> Settings:
         settings = self.settings
@@ -377,25 +468,49 @@ class NPTAD(OutlierMixin, BaseEstimator):
         return tags
 
 
-def _row_blocks(table: Any) -> Any:
-    """Slices of a large table, so that only a part of it is encoded at a time."""
-    n_rows = table.shape[0] if hasattr(table, "shape") and len(table.shape) == 2 else 0
-    if n_rows <= _ENCODE_ROWS or hasattr(table, "toarray"):
-        return [table]
-    take = table.iloc if hasattr(table, "iloc") else table
-    if hasattr(table, "slice"):
-        return (table.slice(start, _ENCODE_ROWS) for start in range(0, n_rows, _ENCODE_ROWS))
-    return (take[start : start + _ENCODE_ROWS] for start in range(0, n_rows, _ENCODE_ROWS))
+@dataclass(frozen=True)
+class RowScores:
+    """Scores of rows, higher = more anomalous."""
+
+    by_member: np.ndarray
+    """Score of each row under each member, (n, K); NaN where the member has seen the row."""
+    score: np.ndarray
+    """Score of each row, (n,)."""
+    training_row: np.ndarray
+    """The training row that each row is, (n,); -1 for a new row."""
+
+
+def load(directory: str | Path, device: str = "auto") -> NPTAD:
+    """Load a detector written by :meth:`nptad.NPTAD.save`; its scores are the same.
+
+    Parameters
+    ----------
+    directory : path
+        The saved model.
+    device : str
+        Where to score, whatever device the model was trained on.
+
+    Raises
+    ------
+    ModelFileError
+        If the directory is incomplete, was changed, or comes from a version with another format.
+    """
+    model, parameters = load_model(Path(directory), resolve_device(device))
+    try:
+        detector = NPTAD(**parameters)
+    except TypeError as error:
+        raise ModelFileError(f"{directory} holds unknown parameters ({error}); save the model again.") from error
+    detector.model_ = model
+    return detector
 
 
 def _count_empty(x: np.ndarray) -> int:
     return int(np.isnan(x).all(axis=1).sum())
 
 
-def _report_empty(count: int, stacklevel: int = 3) -> None:
+def _report_empty(count: int) -> None:
     if count:
-        text = f"{count} row(s) have no value in any known column and get the score 0."
-        warnings.warn(text, TableWarning, stacklevel=stacklevel)
+        warn(f"{count} row(s) have no value in any known column and get the score 0.")
 
 
 def _is_whole(value: Any) -> bool:
@@ -437,16 +552,3 @@ def _check_checkpoint(path: Any, random_state: Any) -> None:
 def _check_verbose(value: Any) -> None:
     if not isinstance(value, int | np.bool_):
         raise InputError(f"verbose must be True or False, got {value!r}.")
-
-
-def _resolve_device(name: str) -> torch.device:
-    if name == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    try:
-        device = torch.device(name)
-        torch.zeros(1, device=device).cpu()  # there and back: some devices hold shapes but no numbers
-    except (RuntimeError, AssertionError, TypeError) as error:
-        raise InputError(
-            f"device {name!r} cannot be used here ({str(error).splitlines()[0]}); use 'auto' or 'cpu'."
-        ) from error
-    return device

@@ -8,13 +8,16 @@ import warnings
 from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import App, CycloptsError, Parameter
 from cyclopts.validators import Number
 
 from nptad.errors import InputError, NPTADError
 from nptad.wording import visible
+
+if TYPE_CHECKING:
+    from nptad.detector import NPTAD
 
 _INPUT_ERROR, _USAGE_ERROR, _INTERRUPTED, _BROKEN_PIPE = 1, 2, 130, 141
 
@@ -86,14 +89,10 @@ def detect(
         Print a summary as JSON instead of a table.
     """
     from nptad.cli.arguments import check_places, column_names, refuse_two_results
-    from nptad.cli.terminal import print_anomalies, print_json, print_quality
     from nptad.io.formats import output_format
     from nptad.io.read import read_table
     from nptad.io.write import write_table
-    from nptad.models.persist import require_room
-    from nptad.pipeline import analyse, explain_rows_of, flagged_reasons, results_table
-    from nptad.report.rows import LISTED_ROWS, SHOWN_WITHOUT_ANOMALIES
-    from nptad.tables.selection import select_columns
+    from nptad.models.folder import require_room
 
     refuse_two_results(output, json)
     if output is not None:
@@ -102,41 +101,36 @@ def detect(
     if model is not None:
         require_room(model)
     table = read_table(data)
-    selection = select_columns(table, column_names(ignore, table.column_names), label)
-    detector = _detector(selection.features, categorical, seed, time_limit, device, quiet)
-    result = analyse(selection, detector, share)
-    detection = result.detection
-    n_flagged = int(detection.anomaly.sum())
-    listed = n_flagged if output is not None else min(n_flagged, LISTED_ROWS)
-    explained = max(top, listed, SHOWN_WITHOUT_ANOMALIES)
-    explanation = explain_rows_of(detector, selection.features, detection.ranking()[:explained])
-    if output is not None:
-        reasons = flagged_reasons(explanation, detection)
-        write_table(results_table(detection, selection.carried, reasons), output)
-    if model is not None:
-        detector.save(model)
-    if report is not None or json:
-        from nptad.report import summarise, write_report
 
-        summary = summarise(
-            detector,
-            selection.features,
-            detection,
-            explanation=explanation,
-            keys=selection.keys,
-            labels=selection.labels,
-            source=_source(data),
-            seed=seed,
-        )
+    # What imports torch, only after the cheap mistakes have been told.
+    from nptad.cli.terminal import print_anomalies, print_json, print_quality
+    from nptad.pipeline import EXPLAINED_ROWS, detect_table
+    from nptad.report import LISTED_ROWS, summarise, write_report
+
+    result = detect_table(
+        table,
+        _detector(table.column_names, categorical, seed, time_limit, device, quiet),
+        ignore=column_names(ignore, table.column_names),
+        label=label,
+        share=share,
+        explain_at_least=max(top, EXPLAINED_ROWS),
+        explain_at_most=None if output is not None else LISTED_ROWS,
+    )
+    if output is not None:
+        write_table(result.table(), output)
+    if model is not None:
+        result.detector.save(model)
+    if report is not None or json:
+        summary = summarise(result, source=_source(data), seed=seed)
         if report is not None:
             write_report(summary, report)
         if json:
             print_json(summary)
     if output == "-" or json:
         return
-    print_anomalies(explanation[: max(top, 1)], detection, selection.carried)
-    if selection.labels is not None:
-        print_quality(detection, selection.labels)
+    print_anomalies(result.explanation[: max(top, 1)], result.detection, result.carried)
+    if result.labels is not None:
+        print_quality(result.detection, result.labels)
 
 
 @app.command
@@ -183,29 +177,33 @@ def fit(
         Print what was learnt as JSON.
     """
     from nptad.cli.arguments import check_places, column_names
-    from nptad.cli.terminal import print_json, print_model
     from nptad.io.read import read_table
-    from nptad.models.persist import require_room
+    from nptad.models.folder import require_room
     from nptad.tables.selection import select_columns
+
+    check_places(checkpoint)
+    require_room(model)
+
     from nptad.training.distributed import is_launched, joined
 
     if data == "-" and (nproc > 1 or is_launched()):
         raise InputError("Several processes cannot share standard input; name a file.")
-    check_places(checkpoint)
-    require_room(model)
     if nproc > 1 and not is_launched():
         from nptad.training.launch import run_command
 
         run_command(sys.argv[1:], nproc)
         return
+    table = read_table(data)
+    features = select_columns(table, column_names(ignore, table.column_names)).features
     with joined(device) as ranks:
-        table = read_table(data)
-        features = select_columns(table, column_names(ignore, table.column_names)).features
-        detector = _detector(features, categorical, seed, time_limit, device, quiet)
+        detector = _detector(features.column_names, categorical, seed, time_limit, device, quiet)
         detector.fit(features, checkpoint=checkpoint)
     if not ranks.is_first:
         return
     detector.save(model)
+
+    from nptad.cli.terminal import print_json, print_model
+
     if json:
         print_json(_facts(detector))
     elif not quiet:
@@ -278,31 +276,35 @@ def score(
         options = ScoringOptions(str(model), tuple(ignored), false_alarm_rate, reasons, device)
         _score_in_parts(options, files, output, jobs, engine, quiet, json)
         return
-    from nptad.cli.terminal import console_for_notes, counts, print_json, print_quality
     from nptad.io.formats import output_format
     from nptad.io.read import read_table
     from nptad.io.write import write_table
-    from nptad.models.persist import load
-    from nptad.pipeline import explain_flagged, flagged_reasons, results_table
-    from nptad.tables.selection import select_columns
+    from nptad.models.folder import read_schema
 
     output_format(output)
     check_places(output)
-    detector = load(model, device)
-    table = read_table(data, as_text=detector.schema_.text_columns)
-    selection = select_columns(table, column_names(ignore, table.column_names), label)
-    detector.set_params(verbose=not quiet)
-    detection = detector.detect(selection.features, fdr=fdr, false_alarm_rate=false_alarm_rate)
-    why = {}
-    if reasons:
-        why = flagged_reasons(explain_flagged(detector, selection.features, detection), detection)
-    write_table(results_table(detection, selection.carried, why), output)
+    table = read_table(data, as_text=read_schema(model).text_columns)
+
+    from nptad.cli.terminal import console_for_notes, counts, print_json, print_quality
+    from nptad.detector import load
+    from nptad.pipeline import score_table
+
+    result = score_table(
+        load(model, device).set_params(verbose=not quiet),
+        table,
+        ignore=column_names(ignore, table.column_names),
+        label=label,
+        fdr=fdr,
+        false_alarm_rate=false_alarm_rate,
+        reasons=reasons,
+    )
+    write_table(result.table(), output)
     if json:
-        print_json(counts(detection, selection.labels))
+        print_json(counts(result.detection, result.labels))
     elif not quiet:
-        console_for_notes().print(counts(detection, None)["text"], markup=False)
-        if selection.labels is not None and output != "-":
-            print_quality(detection, selection.labels)
+        console_for_notes().print(counts(result.detection, None)["text"], markup=False)
+        if result.labels is not None and output != "-":
+            print_quality(result.detection, result.labels)
 
 
 @app.command
@@ -337,16 +339,19 @@ def explain(
         Print as JSON.
     """
     from nptad.cli.arguments import column_names, row_numbers
-    from nptad.cli.terminal import explanation_dict, print_explanation, print_json
     from nptad.io.read import read_table
-    from nptad.models.persist import load
-    from nptad.pipeline import explain_rows_of
+    from nptad.models.folder import read_schema
     from nptad.tables.selection import select_columns
 
-    detector = load(model, device)
-    table = read_table(data, as_text=detector.schema_.text_columns)
+    table = read_table(data, as_text=read_schema(model).text_columns)
     features = select_columns(table, column_names(ignore, table.column_names)).features
-    explanation = explain_rows_of(detector, features, row_numbers(rows, features.num_rows))
+    chosen = row_numbers(rows, features.num_rows)
+
+    from nptad.cli.terminal import explanation_dict, print_explanation, print_json
+    from nptad.detector import load
+    from nptad.pipeline import explain_table
+
+    explanation = explain_table(load(model, device), features, chosen)
     if json:
         print_json(explanation_dict(explanation))
     else:
@@ -365,7 +370,7 @@ def info(model: Path, /, *, json: bool = False) -> None:
         Print as JSON.
     """
     from nptad.cli.terminal import print_json, print_model
-    from nptad.models.persist import load
+    from nptad.detector import load
 
     facts = _facts(load(model, "cpu"))
     print_json(facts) if json else print_model(facts)
@@ -439,12 +444,14 @@ def _show_note(message: Warning | str, category: type[Warning], *where: Any, **m
     print(f"nptad: note: {visible(str(message))}", file=sys.stderr)
 
 
-def _detector(features: Any, categorical: str, seed: int, time_limit: float | None, device: str, quiet: bool) -> Any:
+def _detector(
+    names: list[str], categorical: str, seed: int, time_limit: float | None, device: str, quiet: bool
+) -> NPTAD:
     from nptad.cli.arguments import column_names, require_known
     from nptad.detector import NPTAD
 
-    categories = column_names(categorical, features.column_names)
-    require_known("--categorical", categories, features.column_names)
+    categories = column_names(categorical, names)
+    require_known("--categorical", categories, names)
     return NPTAD(
         categorical_features=categories or None,
         time_limit=time_limit,
@@ -479,7 +486,7 @@ def _names_in(file: str) -> list[str]:
     return []
 
 
-def _facts(detector: Any) -> dict[str, Any]:
+def _facts(detector: NPTAD) -> dict[str, Any]:
     schema = detector.schema_
     return {
         "rows": schema.n_rows,

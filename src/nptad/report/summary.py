@@ -12,14 +12,13 @@ from numbers import Integral
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 from sklearn.base import BaseEstimator
 
 from nptad.detector import NPTAD
 from nptad.errors import InputError
-from nptad.explain.result import Explanation
+from nptad.pipeline import TableResult, explain_table
 from nptad.report.metrics import judge
-from nptad.report.rows import LISTED_ROWS, Rows, choose, describe, heat_map, key_texts, pick
+from nptad.report.rows import LISTED_ROWS, choose, count_missing, describe, heat_map, key_texts
 from nptad.report.statement import state
 from nptad.scoring.calibrate import Detection
 from nptad.tables.encode import readable
@@ -46,13 +45,8 @@ _PACKAGES = ("nptad", "torch", "numpy", "scikit-learn", "narwhals", "pyarrow")
 
 
 def summarise(
-    detector: NPTAD,
-    table: Any,
-    detection: Detection,
+    result: TableResult,
     *,
-    explanation: Explanation | None = None,
-    keys: pa.Table | None = None,
-    labels: Any = None,
     source: str = "data.csv",
     max_rows: int = LISTED_ROWS,
     seed: int | None = None,
@@ -60,23 +54,13 @@ def summarise(
 ) -> dict[str, Any]:
     """Sum up what was found in a table and why.
 
-    Explains the most anomalous flagged rows. If none is flagged, it explains the ten most anomalous rows and says that
-    none was selected. The size of the result depends on ``max_rows`` and the columns, not on the rows of the table.
+    Lists the most anomalous flagged rows. If none is flagged, it lists the ten most anomalous rows and says that none
+    was selected. The size of the summary depends on ``max_rows`` and the columns, not on the rows of the table.
 
     Parameters
     ----------
-    detector : NPTAD
-        The fitted detector.
-    table : DataFrame, pyarrow.Table or 2-D array
-        The rows that were judged.
-    detection : Detection
-        What ``detector.detect(table)`` gave.
-    explanation : Explanation, optional
-        If there is one already: of at least the rows that will be listed, with their numbers in the table.
-    keys : pyarrow.Table, optional
-        Columns that tell the rows apart, such as an order number; the first three are shown.
-    labels : array of 0 and 1, optional
-        1 for the rows that are known to be anomalies.
+    result : TableResult
+        What :func:`nptad.pipeline.detect_table` or :func:`nptad.pipeline.score_table` found.
     source : str
         What to call the table, such as its file name.
     max_rows : int
@@ -117,26 +101,26 @@ def summarise(
 
     Examples
     --------
-    >>> x = np.random.default_rng(0).normal(size=(60, 1))
-    >>> detector = NPTAD(n_members=2, n_steps=60, random_state=0).fit(np.hstack([x, 2 * x, -x]))
-    >>> table = [[1.0, 2.0, -1.0], [1.0, -8.0, 5.0]]
-    >>> summary = summarise(detector, table, detector.detect(table))
+    >>> from nptad.pipeline import score_table
+    >>> x = np.random.default_rng(0).normal(size=60)
+    >>> detector = NPTAD(n_members=2, n_steps=60, random_state=0).fit(pa.table({"x": x, "y": 2 * x, "z": -x}))
+    >>> found = score_table(detector, pa.table({"x": [1.0, 1.0], "y": [2.0, -8.0], "z": [-1.0, 5.0]}))
+    >>> summary = summarise(found)
     >>> summary["result"]["statement"], [anomaly["row"] for anomaly in summary["anomalies"]]
     ('1 of 2 rows looks anomalous at a false discovery rate of 5 %', [1])
     """
-    rows = Rows(table)
-    n_rows, schema, ensemble = len(detection.score), detector.schema_, detector.ensemble_
     if not isinstance(max_rows, Integral) or max_rows < 1:
         raise InputError(f"max_rows must be a whole number of at least 1, got {max_rows!r}.")
-    if len(rows) != n_rows:
-        raise InputError(f"The table has {len(rows):,} rows, the detection {n_rows:,}; detect and report the same.")
+    detector, detection, labels = result.detector, result.detection, result.labels
+    n_rows, schema, ensemble = len(detection.score), detector.schema_, detector.ensemble_
     judged = None if labels is None else judge(labels, detection)
-    truth = None if labels is None else np.asarray(labels).reshape(-1)
 
     chosen = choose(detection, int(max_rows))
-    listed = rows.take(chosen)
-    explanation = detector.explain(listed) if explanation is None else pick(explanation, chosen)
-    keys = pa.table({}) if keys is None else keys.select(keys.column_names[:_KEYS])
+    explained = {why.row: why for why in result.explanation}
+    if not explained.keys() >= set(chosen.tolist()):
+        explained = {why.row: why for why in explain_table(detector, result.columns, chosen, detection)}
+    explanation = replace(result.explanation, rows=tuple(explained[int(row)] for row in chosen))
+    keys = result.keys.select(result.keys.column_names[:_KEYS])
     anomalies = [
         {
             "row": int(row),
@@ -144,14 +128,15 @@ def summarise(
             "score": float(detection.score[row]),
             "p_value": float(detection.p_value[row]),
             "flagged": bool(detection.anomaly[row]),
-            "label": None if truth is None else int(truth[row]),
+            "label": None if labels is None else int(labels[row]),
+            "in_training": bool(detection.training_row[row] >= 0),
             **said,
         }
-        for row, key, said in zip(chosen, key_texts(keys, chosen), describe(detector, listed, explanation), strict=True)
+        for row, key, said in zip(chosen, key_texts(keys, chosen), describe(detector, explanation), strict=True)
     ]
     n_known = sum(anomaly["in_training"] for anomaly in anomalies)
     n_calibration = len(detector.calibration_.rows)
-    missing = rows.count_missing(schema)
+    missing = count_missing(schema, result.columns)
     random_state = detector.random_state
     if seed is None and isinstance(random_state, Integral):
         seed = int(random_state)

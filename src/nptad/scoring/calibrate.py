@@ -10,14 +10,13 @@ new rows had no part in; that matters by about one row in n.
 
 from __future__ import annotations
 
-import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from numbers import Real
 from typing import Any, Literal
 
 import numpy as np
 
-from nptad.errors import InputError, TableWarning
+from nptad.errors import InputError, warn
 from nptad.tables.frames import build_frame
 
 DEFAULT_FDR = 0.05
@@ -161,6 +160,10 @@ class Detection:
     """At which rate."""
     backend: str
     """Library of the frame that :meth:`frame` makes."""
+    training_row: np.ndarray = field(repr=False, default_factory=lambda: np.empty(0, int))
+    """The training row that each row is; -1 for a new row."""
+    by_member: np.ndarray = field(repr=False, default_factory=lambda: np.empty((0, 0)))
+    """Score of each row under each member, (n, K); NaN where a member has seen the row."""
 
     def ranking(self) -> np.ndarray:
         """All rows, the flagged ones first, and among these and the others the highest scores first.
@@ -245,4 +248,4 @@ def report_limits(
         )
     if notes:
         text = "; ".join(notes)
-        warnings.warn(text[0].upper() + text[1:] + ".", TableWarning, stacklevel=3)
+        warn(text[0].upper() + text[1:] + ".")

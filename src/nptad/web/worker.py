@@ -32,14 +32,11 @@ import pyarrow as pa
 from nptad.cli.arguments import column_names
 from nptad.detector import NPTAD
 from nptad.errors import InputError, MaskBankWarning, NPTADError, TableWarning
-from nptad.explain.result import Explanation
 from nptad.io.read import read_table
 from nptad.io.write import write_table
-from nptad.pipeline import DEFAULT_SHARE, Analysis, analyse, explain_rows_of, flagged_reasons, results_table
+from nptad.pipeline import DEFAULT_SHARE, TableResult, detect_table
 from nptad.progress import listening
 from nptad.report import summarise, write_report
-from nptad.report.rows import SHOWN_WITHOUT_ANOMALIES
-from nptad.tables.selection import select_columns
 from nptad.web import example, jobs
 from nptad.web.choices import Choices, categorical_columns, default_choices, ignored_columns, label_column
 from nptad.web.columns import describe_columns, is_carriable
@@ -155,36 +152,26 @@ def detect(
     ignored = ignored_columns(chosen, columns)
     left_behind = [column for column in ignored if not is_carriable(table.schema.field(column).type)]
     carried = [column for column in ignored if column not in left_behind]
-    selection = select_columns(table.drop_columns(left_behind), carried, label_column(chosen, columns))
     detector = NPTAD(
         categorical_features=categorical_columns(chosen, columns),
         random_state=chosen.seed,
         time_limit=chosen.time_limit,
     )
-    n_rows, n_features = selection.features.shape
+    label = label_column(chosen, columns)
+    n_rows, n_features = table.num_rows, table.num_columns - len(ignored) - (label is not None)
     flagged = max(1, round(n_rows * (chosen.share or DEFAULT_SHARE)))
     pace = Pace(expected_work(n_rows, n_features, flagged), n_rows, chosen.time_limit)
     hear = _listener(pace, tell)
     with listening(hear), warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        result = analyse(selection, detector, chosen.share)
-        n_explained = max(int(result.detection.anomaly.sum()), SHOWN_WITHOUT_ANOMALIES)
-        explanation = explain_rows_of(detector, selection.features, result.detection.ranking()[:n_explained])
+        result = detect_table(
+            table.drop_columns(left_behind), detector, ignore=carried, label=label, share=chosen.share
+        )
         hear("Writing", 0, 1)
         unfinished = home / jobs.UNFINISHED
         unfinished.mkdir(mode=0o700)
-        summary = summarise(
-            detector,
-            selection.features,
-            result.detection,
-            explanation=explanation,
-            keys=selection.keys,
-            labels=selection.labels,
-            source=name,
-            seed=chosen.seed,
-            command=_command(name, chosen, columns),
-        )
-        _write_result(unfinished, result, explanation, summary)
+        summary = summarise(result, source=name, seed=chosen.seed, command=_command(name, chosen, columns))
+        _write_result(unfinished, result, summary)
     unfinished.replace(home / jobs.RESULT)
     ours = [note for note in caught if issubclass(note.category, TableWarning | MaskBankWarning)]
     notes = dict.fromkeys(str(note.message) for note in ours)
@@ -207,9 +194,8 @@ def _listener(pace: Pace, tell: Tell) -> Callable[[str, int, int], None]:
     return hear
 
 
-def _write_result(directory: Path, result: Analysis, explanation: Explanation, summary: dict[str, Any]) -> None:
-    reasons = flagged_reasons(explanation, result.detection)
-    results = results_table(result.detection, result.selection.carried, reasons)
+def _write_result(directory: Path, result: TableResult, summary: dict[str, Any]) -> None:
+    results = result.table()
     write_table(results, directory / jobs.SCORES_CSV)
     write_table(results, directory / jobs.SCORES_PARQUET)
     model = directory / "model"
@@ -223,11 +209,9 @@ def _write_result(directory: Path, result: Analysis, explanation: Explanation, s
     (directory / jobs.DIGEST).write_text(text, encoding="utf-8")
 
 
-def _digest(summary: dict[str, Any], result: Analysis) -> dict[str, Any]:
+def _digest(summary: dict[str, Any], result: TableResult) -> dict[str, Any]:
     """What the page of a result shows, in words."""
-    carried = result.selection.carried
-    label_last = carried.num_columns - (result.selection.labels is not None)
-    names = carried.column_names[: min(label_last, 1)]
+    carried, names = result.carried, result.keys.column_names[:1]
     listed = summary["anomalies"][:LISTED]
     return {
         "statement": summary["result"]["statement"],
