@@ -249,9 +249,10 @@ def test_what_the_distance_makes_of_the_score_goes_to_the_cells_without_which_it
     distance = totals.min() / 4 / with_distance.ensemble_.nearest_scale
     part = distance**4 / score**2
     assert 0.2 < part < 1
-    # Losses are not tempered without the distance: what is usual of them is not the same, the rest is.
+    # Without the distance no logarithm is taken of losses: their baseline differs, the rest is the same.
     scale = with_distance.ensemble_.mask_scale
-    without.ensemble_ = dataclasses.replace(without.ensemble_, mask_scale=scale)
+    ensemble = dataclasses.replace(without.ensemble_, mask_scale=scale)
+    without.model_ = dataclasses.replace(without.model_, ensemble=ensemble)
     (alone,) = without.explain(row)
     of_losses = {reason.column: reason.contribution / alone.score for reason in alone.reasons}
     for reason in with_distance.explain(row)[0].reasons:
@@ -519,15 +520,15 @@ def test_any_text_fits_into_a_frame(hostile, backend):
 class Structure(HTMLParser):
     def __init__(self):
         super().__init__()
-        self.open_vocabulary, self.tags, self.text = [], set(), ""
+        self.open, self.tags, self.text = [], set(), ""
 
     def handle_starttag(self, tag, attrs):
-        self.open_vocabulary.append(tag)
+        self.open.append(tag)
         self.tags.add(tag)
         assert {name for name, _ in attrs} <= {"style"}
 
     def handle_endtag(self, tag):
-        assert self.open_vocabulary.pop() == tag
+        assert self.open.pop() == tag
 
     def handle_data(self, data):
         self.text += data
