@@ -92,7 +92,13 @@ def fitted_mixed(mixed):
 # scikit-learn's contract
 
 
-@parametrize_with_checks([tiny(n_members=1), tiny(n_members=2)])
+TOO_STRICT = dict.fromkeys(
+    ("check_methods_sample_order_invariance", "check_methods_subset_invariance"),
+    "scores are float32: equal to 1e-5 in any batch, where scikit-learn asks 1e-7",
+)
+
+
+@parametrize_with_checks([tiny(n_members=1), tiny(n_members=2)], expected_failed_checks=lambda _: TOO_STRICT)
 def test_scikit_learn_estimator_checks(estimator, check):
     check(estimator)
 

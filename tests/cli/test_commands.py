@@ -21,9 +21,9 @@ from nptad.explain.result import CellReason, RowExplanation
 from nptad.explain.sentences import reasons_text
 from nptad.io.read import read_table
 from nptad.io.write import write_table
-from nptad.pipeline import results_table
 from nptad.scoring.calibrate import Detection
 from nptad.tables.selection import select_columns
+from table_results import result_of
 
 QUICK = ["--time-limit", "0.5", "--quiet"]
 
@@ -374,7 +374,7 @@ def test_a_column_with_a_comma_in_its_name_can_be_named(call, folder, tmp_path):
 
 def test_results_keep_a_users_column_of_the_same_name():
     detection = Detection(np.array([1.0]), np.array([0.5]), np.array([False]), 0.1, "fdr", 0.1, "pyarrow")
-    table = results_table(detection, pa.table({"score": ["mine"]}), {})
+    table = result_of(nptad.NPTAD(), np.zeros((1, 1)), detection, keys=pa.table({"score": ["mine"]})).table()
     assert table.column_names == ["row", "score", "nptad_score", "p_value", "anomaly", "reasons"]
     assert table["score"].to_pylist() == ["mine"]
 
