@@ -48,6 +48,7 @@ def mixed(n_rows: int, seed: int) -> pa.Table:
     )
 
 
+@pytest.mark.filterwarnings("ignore:The only member")
 @pytest.mark.parametrize("name", SETTINGS)
 def test_scores_are_those_written_down(name: str) -> None:
     detector = NPTAD(random_state=0, **SETTINGS[name]).fit(mixed(120, 0))

@@ -227,7 +227,7 @@ class NPTAD(OutlierMixin, BaseEstimator):
         rows = np.arange(len(x))
         if contamination == "auto" and len(x) > CALIBRATION_ROWS:
             rows = np.sort(np.random.default_rng(seeds[0]).choice(len(x), CALIBRATION_ROWS, replace=False))
-        scored = self._score(ensemble, x if score_all else x[rows], "Calibrating")
+        scored = self._score(ensemble, x if score_all else x[rows], "Scoring" if score_all else "Calibrating")
         places = rows if score_all else np.arange(len(rows))
         left_out = ensemble.left_out[:, rows].T | (n_members == 1)
         by_member = np.where(left_out, scored.by_member[places], np.nan)

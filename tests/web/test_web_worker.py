@@ -302,7 +302,7 @@ def test_the_model_can_be_used(done, tmp_path):
 def test_progress_goes_through_all_phases_and_never_back(done):
     progress = [message["progress"] for message in done[2]]
     phases = list(dict.fromkeys(told["phase"] for told in progress))
-    assert phases == ["Training", "Calibrating", "Scoring", "Explaining", "Writing"]
+    assert phases == ["Training", "Scoring", "Explaining", "Writing"]
     shares = [told["share"] for told in progress]
     assert shares == sorted(shares)
     assert shares[-1] <= 1
@@ -364,4 +364,4 @@ def test_a_table_scored_in_parts_is_one_phase():
 def test_scoring_is_most_of_the_work_for_a_large_table():
     work = expected_work(1_000_000, 10, 10_000)
     assert work["Scoring"] > work["Training"]
-    assert list(work) == ["Training", "Calibrating", "Scoring", "Explaining", "Writing"]
+    assert list(work) == ["Training", "Scoring", "Explaining", "Writing"]

@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable, Mapping
 
 from nptad.nn.masks import bank_size
-from nptad.scoring.calibrate import CALIBRATION_ROWS
 from nptad.settings import default_members, default_settings
 
 _TRAINING_FACTOR = 3.0
@@ -23,7 +22,7 @@ def expected_work(n_rows: int, n_features: int, n_explained: int) -> dict[str, f
     Examples
     --------
     >>> work = expected_work(100, 5, 1)
-    >>> work["Training"] > work["Scoring"] == work["Calibrating"] > work["Explaining"] > 0
+    >>> work["Training"] > work["Scoring"] > work["Explaining"] > 0
     True
     """
     settings = default_settings(n_rows, n_features)
@@ -31,7 +30,6 @@ def expected_work(n_rows: int, n_features: int, n_explained: int) -> dict[str, f
     batch = min(n_rows, settings.batch_size or n_rows)
     return {
         "Training": _TRAINING_FACTOR * settings.n_steps * batch * default_members(n_rows),
-        "Calibrating": float(min(n_rows, CALIBRATION_ROWS) * masks),
         "Scoring": float(n_rows * masks),
         "Explaining": _EXPLAINING_FACTOR * n_explained * masks,
         "Writing": float(n_explained),

@@ -17,7 +17,6 @@ from nptad.web.runner import Runner
 
 PHASES = {
     "Training": "Learn what normal rows look like",
-    "Calibrating": "Find out how high normal rows score",
     "Scoring": "Score every row",
     "Explaining": "Explain the flagged rows",
     "Writing": "Write the report",
