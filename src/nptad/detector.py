@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from numbers import Real
 from os import PathLike
 from pathlib import Path
 from typing import Any, Literal
@@ -39,6 +38,7 @@ from nptad.tables.schema import Schema, learn_schema
 from nptad.training.checkpoint import History
 from nptad.training.distributed import Ranks
 from nptad.training.loop import Precision
+from nptad.validation import is_number, is_whole, require
 
 AUTO_QUANTILE = 0.99
 """``contamination="auto"`` flags what exceeds this quantile of the training rows' own scores."""
@@ -199,12 +199,8 @@ class NPTAD(OutlierMixin, BaseEstimator):
         score_all: bool = False,
     ) -> RowScores:
         """Fit, and return the out-of-fold scores of the calibration rows, or of all training rows."""
-        contamination = _check_contamination(self.contamination)
-        _check_time_limit(self.time_limit)
-        _check_random_state(self.random_state)
-        _check_verbose(self.verbose)
-        _check_checkpoint(checkpoint, self.random_state)
-        device = resolve_device(self.device)
+        self._check_parameters(checkpoint)
+        device, contamination = resolve_device(self.device), self.contamination
         ranks = Ranks()
         raw = read_columns(X)
         schema = learn_schema(raw, self.categorical_features)
@@ -435,19 +431,37 @@ class NPTAD(OutlierMixin, BaseEstimator):
             yield self._score(self.ensemble_, x, "Scoring")
         _report_empty(empty)
 
+    def _check_parameters(self, checkpoint: Any) -> None:
+        """Refuse what cannot be used, before any work."""
+        share, seconds, state = self.contamination, self.time_limit, self.random_state
+        is_share = is_number(share) and 0 < share <= 0.5  # type: ignore[operator]
+        is_auto = isinstance(share, str) and share == "auto"
+        require(is_auto or is_share, "contamination", "'auto' or a number above 0 and up to 0.5", share)
+        is_limit = seconds is None or (is_number(seconds) and seconds > 0)
+        require(is_limit, "time_limit", "None or a number of seconds above 0", seconds)
+        is_state = state is None or isinstance(state, np.random.RandomState | np.random.Generator)
+        is_state = is_state or (is_whole(state) and state >= 0)  # type: ignore[operator]
+        expected = "None, a whole number of at least 0, a RandomState or a Generator"
+        require(is_state, "random_state", expected, state)
+        require(isinstance(self.verbose, int | np.bool_), "verbose", "True or False", self.verbose)
+        if checkpoint is not None:
+            require(isinstance(checkpoint, str | PathLike), "checkpoint", "a path", checkpoint)
+            if not is_whole(state):
+                raise InputError("A checkpoint needs a whole number as random_state; set random_state to use one.")
+
     def _resolve_settings(self, n_rows: int, n_features: int) -> Settings:
         settings = self.settings
         if settings is None:
             settings = default_settings(
-                n_rows, n_features, self.embedding_dim if _is_whole(self.embedding_dim) else None
+                n_rows, n_features, self.embedding_dim if is_whole(self.embedding_dim) else None
             )
         if not isinstance(settings, Settings):
             raise InputError(f"settings must be nptad.Settings or None, got {type(settings).__name__}.")
         names = ("embedding_dim", "n_steps", "batch_size", "learning_rate", "mask_rate")
         changes: dict[str, Any] = {name: getattr(self, name) for name in names if getattr(self, name) is not None}
         if self.max_masked is not None:
-            if not _is_whole(self.max_masked) or self.max_masked < 1:
-                raise InputError(f"max_masked must be a whole number of at least 1, got {self.max_masked!r}.")
+            is_size = is_whole(self.max_masked) and self.max_masked >= 1
+            require(is_size, "max_masked", "a whole number of at least 1", self.max_masked)
             changes["mask_sizes"] = tuple(range(1, int(self.max_masked) + 1))
             if self.settings is None:  # all such masks, not as few as the default rule takes
                 changes["max_masks"] = Settings.max_masks
@@ -456,10 +470,8 @@ class NPTAD(OutlierMixin, BaseEstimator):
     def _resolve_members(self, n_rows: int) -> int:
         if self.n_members is None:
             return default_members(n_rows)
-        if not _is_whole(self.n_members) or not 1 <= self.n_members <= n_rows:
-            raise InputError(
-                f"n_members must be a whole number from 1 to the number of rows ({n_rows}), got {self.n_members!r}."
-            )
+        is_count = is_whole(self.n_members) and 1 <= self.n_members <= n_rows
+        require(is_count, "n_members", f"a whole number from 1 to the number of rows ({n_rows})", self.n_members)
         return int(self.n_members)
 
     def __sklearn_tags__(self) -> Any:
@@ -511,44 +523,3 @@ def _count_empty(x: np.ndarray) -> int:
 def _report_empty(count: int) -> None:
     if count:
         warn(f"{count} row(s) have no value in any known column and get the score 0.")
-
-
-def _is_whole(value: Any) -> bool:
-    return isinstance(value, int | np.integer) and not isinstance(value, bool)
-
-
-def _is_real(value: Any) -> bool:
-    return isinstance(value, Real) and not isinstance(value, bool)
-
-
-def _check_contamination(value: Any) -> float | str:
-    if (isinstance(value, str) and value == "auto") or (_is_real(value) and 0 < value <= 0.5):
-        return value
-    raise InputError(f"contamination must be 'auto' or a number above 0 and up to 0.5, got {value!r}.")
-
-
-def _check_time_limit(value: Any) -> None:
-    if value is not None and not (_is_real(value) and value > 0):
-        raise InputError(f"time_limit must be None or a number of seconds above 0, got {value!r}.")
-
-
-def _check_random_state(value: Any) -> None:
-    generator = isinstance(value, np.random.RandomState | np.random.Generator)
-    if not (value is None or generator or (_is_whole(value) and value >= 0)):
-        raise InputError(
-            f"random_state must be None, a whole number of at least 0, a RandomState or a Generator, got {value!r}."
-        )
-
-
-def _check_checkpoint(path: Any, random_state: Any) -> None:
-    if path is None:
-        return
-    if not isinstance(path, str | PathLike):
-        raise InputError(f"checkpoint must be a path, got {path!r}.")
-    if not _is_whole(random_state):
-        raise InputError("A run can be resumed only if random_state is a whole number; set it to use a checkpoint.")
-
-
-def _check_verbose(value: Any) -> None:
-    if not isinstance(value, int | np.bool_):
-        raise InputError(f"verbose must be True or False, got {value!r}.")

@@ -11,13 +11,13 @@ new rows had no part in; that matters by about one row in n.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from numbers import Real
 from typing import Any, Literal
 
 import numpy as np
 
 from nptad.errors import InputError, warn
 from nptad.tables.frames import build_frame
+from nptad.validation import is_number, require
 
 DEFAULT_FDR = 0.05
 """Share of false alarms among the flagged rows that :meth:`nptad.NPTAD.detect` allows if nothing else is asked."""
@@ -193,15 +193,15 @@ class DecisionRule:
     """What the user knows the rate as, if not by its name."""
 
     def __post_init__(self) -> None:
-        if not (isinstance(self.rate, Real) and not isinstance(self.rate, bool) and 0 < self.rate < 1):
-            raise InputError(f"{self.called or self.name} must be a number between 0 and 1, got {self.rate!r}.")
+        is_rate = is_number(self.rate) and 0 < self.rate < 1
+        require(is_rate, self.called or self.name, "a number between 0 and 1", self.rate)
 
     def require_rows(self, n_rows: int) -> None:
         """Refuse a rate that no p-value can reach."""
         if 1 / (n_rows + 1) > self.rate:
             raise InputError(
                 f"{self.called or self.name}={self.rate:g} needs at least {rows_needed(self.rate):,} training rows "
-                f"with an honest score, there are {n_rows:,}: no p-value can be below 1/{n_rows + 1:,}. Ask for a "
+                f"with an out-of-fold score, there are {n_rows:,}: no p-value can be below 1/{n_rows + 1:,}. Ask for a "
                 "higher rate or fit on more rows."
             )
 
