@@ -51,18 +51,17 @@ class NPTAD(OutlierMixin, BaseEstimator):
     """Anomaly detection on tables with a Non-Parametric Transformer.
 
     The model learns to reconstruct hidden cells of the training rows from the other cells of the row and from the other
-    rows. A row whose cells it cannot reconstruct, or that is far from all training rows, is an anomaly. Numbers, truth
-    values, text categories, times and missing cells are understood as they are.
+    rows. A row is an anomaly if the model cannot reconstruct its cells, or if it is far from all training rows. Tables
+    may hold numbers, truth values, text categories, times and missing cells.
 
-    Every parameter left at None is set by one rule from the size of the training table
-    (:func:`nptad.default_settings`).
+    One rule sets every parameter that is None from the size of the training table (:func:`nptad.default_settings`).
 
     Parameters
     ----------
     n_members : int, optional
-        Models in the ensemble. Each leaves out its own fold of the training rows, which gives every training row an
-        honest score. With 1, a training row is scored with its own context entry left out, but the weights have seen
-        it, which flatters it.
+        Models in the ensemble. Each leaves out its own fold of the training rows, so that every training row has an
+        out-of-fold score. A single member leaves out no row: it scores a training row without that row's context
+        entry, but its weights have seen the row, so the score is too low.
     embedding_dim : int, optional
         Numbers per cell.
     n_steps : int, optional
@@ -78,13 +77,13 @@ class NPTAD(OutlierMixin, BaseEstimator):
         ``settings``, at most their ``max_masks``). By default a few masks of as many cells as
         :func:`default_settings` says.
     contamination : "auto" or float, default "auto"
-        Where :meth:`predict` draws the line. "auto": the training rows are normal; flag what exceeds the 99th
-        percentile of their own honest scores (of fewer than 99 rows, nearly the highest score; :meth:`detect` says
-        what so few rows can tell). A number in (0, 0.5]: flag that share of the training rows.
+        The threshold of :meth:`predict`. "auto": the training rows are normal, and rows above the 99th percentile of
+        their out-of-fold scores are flagged (with fewer than 99 rows, that is nearly the highest score). A number in
+        (0, 0.5]: that share of the training rows is flagged.
     categorical_features : sequence of column names or positions, optional
         Number columns that are categories. By default those with at most two different values.
     time_limit : float, optional
-        Seconds of training at most. A run that the limit ends depends on the speed of the machine.
+        Seconds of training at most. If the limit ends training, the result depends on the speed of the machine.
     device : str, default "auto"
         A torch device; "auto" takes a CUDA device if there is one.
     random_state : int, RandomState or Generator, optional
@@ -92,10 +91,12 @@ class NPTAD(OutlierMixin, BaseEstimator):
     verbose : bool, default False
         Show progress bars.
     settings : Settings, optional
-        All hyper-parameters at once, for instance those of the paper; the parameters above override it.
+        All hyper-parameters at once, for instance those of the paper; the parameters above override them.
 
     Attributes
     ----------
+    model_ : FittedModel
+        Everything that was learnt; the other attributes are parts of it.
     schema_ : Schema
         What was learnt about the columns.
     settings_ : Settings
@@ -110,7 +111,7 @@ class NPTAD(OutlierMixin, BaseEstimator):
         :meth:`score_samples` of the training rows that set the threshold: all of them, in order, or for
         ``contamination="auto"`` a random 2,000 of more.
     calibration_ : Calibration
-        The same scores, and which member gave them, for the p-values of :meth:`detect`.
+        The same scores under each member, for the p-values of :meth:`detect`.
     n_features_in_ : int
         Columns of the training table.
     feature_names_in_ : ndarray
@@ -166,18 +167,19 @@ class NPTAD(OutlierMixin, BaseEstimator):
     ) -> NPTAD:
         """Learn what normal rows look like.
 
-        In a torch process group, all its processes train one model together: each calls ``fit`` with the same table
-        and ends with the same model. A step then takes ``batch_size`` rows in each process.
+        In a torch process group, all processes train one model together. Each calls ``fit`` with the same table and
+        ends with the same model. A step takes ``batch_size`` rows in each process.
 
         Parameters
         ----------
         X : DataFrame, pyarrow.Table or 2-D array
-            The training rows. They need not be clean, but anomalies among them teach the model to expect anomalies.
+            The training rows. Anomalies among them teach the model to expect anomalies.
         y : ignored
-            For scikit-learn's sake.
+            Not used; scikit-learn passes it.
         checkpoint : path, optional
-            File that training writes now and then. If it exists, training goes on from there and ends with the same
-            weights as if it had never stopped; it is removed at the end. Needs a whole number as ``random_state``.
+            Training writes this file from time to time. If the file exists, training continues from it and ends with
+            the weights of an uninterrupted run. The file is deleted at the end. Needs a whole number as
+            ``random_state``.
         precision : {"auto", "float32"}
             "auto" trains with bfloat16 matrix products on GPUs that have them, and in float32 elsewhere. Scores are
             always computed in float32.
@@ -333,8 +335,8 @@ class NPTAD(OutlierMixin, BaseEstimator):
         Parameters
         ----------
         X : DataFrame, pyarrow.Table or 2-D array
-            The rows to judge, as a rule new ones. Training rows are recognised and ranked among the training rows: of
-            them, ``false_alarm_rate`` flags that share, and a false discovery rate cannot be held.
+            The rows, usually new ones. Training rows are recognised and ranked among the training rows: a
+            ``false_alarm_rate`` flags that share of them, and a false discovery rate cannot be held for them.
         fdr : float, optional
             Share of normal rows among the flagged ones, on average (Benjamini-Hochberg); 0.05 if nothing is given.
         false_alarm_rate : float, optional
@@ -348,13 +350,13 @@ class NPTAD(OutlierMixin, BaseEstimator):
         Raises
         ------
         InputError
-            If there are too few training rows for the rate. What they are too few for besides, a warning says.
+            If there are too few training rows for the rate. A warning names other limits of the p-values.
 
         Notes
         -----
-        A p-value is the share of training rows, each judged by members that left it out, that score at least as high
-        under the same member. Rates hold if the training rows are normal and new normal rows are like them, and hold
-        approximately: see :mod:`nptad.scoring.calibrate`.
+        A p-value is the share of training rows that score at least as high under the same member, among the rows that
+        the member left out. The rates hold approximately if the training rows are normal and new normal rows are like
+        them: see :mod:`nptad.scoring.calibrate`.
 
         Examples
         --------
