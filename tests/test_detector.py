@@ -679,7 +679,7 @@ def test_error_in_a_large_table_names_the_row_of_the_table(fitted, table, monkey
 
 def test_checkpoint_needs_a_seed_that_can_come_again(table, tmp_path):
     for random_state in (None, np.random.default_rng(0)):
-        with pytest.raises(InputError, match="random_state is a whole number"):
+        with pytest.raises(InputError, match="needs a whole number as random_state"):
             tiny(random_state=random_state).fit(table, checkpoint=tmp_path / "run")
     with pytest.raises(InputError, match="checkpoint must be a path"):
         tiny().fit(table, checkpoint=5)

@@ -172,7 +172,7 @@ class _Comparison:
     otherwise: np.ndarray
     """The same of the row that is nearest when a cell is ignored, (n, D)."""
     distance: np.ndarray
-    """How far it is, (n,); 1 is usual."""
+    """How far it is, (n,), in units of the baseline."""
     part: np.ndarray
     """What the distance makes of the score, between 0 and 1, (n, 1)."""
     shares: np.ndarray

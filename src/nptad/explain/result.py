@@ -54,7 +54,7 @@ class NearestRow:
     row: int
     """Its position in the training table."""
     distance: float
-    """How far it is; 1 is usual between a training row and the nearest other one (root mean square)."""
+    """How far it is; 1 is the root mean square of the same distance over training rows."""
 
 
 @dataclass(frozen=True)

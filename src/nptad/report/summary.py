@@ -82,7 +82,7 @@ def summarise(
         * ``result``: ``statement``, ``meaning`` and ``notes`` for people; ``rule``, ``rate``, ``n_flagged``,
           ``n_listed``, ``p_threshold``, ``score_threshold`` (the lowest flagged score), ``smallest_p`` (that can occur)
         * ``scores``: ``highest``, ``median``, ``log`` (a logarithmic axis), ``edges`` of the bins and how many rows
-          each has: ``counts``, ``flagged`` (of these), ``training`` (honest scores of the training rows)
+          each has: ``counts``, ``flagged`` (of these), ``training`` (out-of-fold scores of the training rows)
         * ``key_columns``: names of the columns that tell rows apart
         * ``anomalies``: for each listed row ``row`` (counted from 0), ``key`` (a text for each key column), ``score``,
           ``p_value``, ``flagged``, ``label``, ``in_training``, ``reasons`` (``column``, ``seen``, ``expected``,

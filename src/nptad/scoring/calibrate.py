@@ -23,7 +23,7 @@ DEFAULT_FDR = 0.05
 """Share of false alarms among the flagged rows that :meth:`nptad.NPTAD.detect` allows if nothing else is asked."""
 
 CALIBRATION_ROWS = 2000
-"""Training rows at most whose scores say what is usual; a random sample of more."""
+"""Training rows at most that p-values compare with; a random sample of more."""
 
 
 def p_values(scores: np.ndarray, calibration: np.ndarray, self_index: np.ndarray | None = None) -> np.ndarray:
@@ -124,13 +124,13 @@ class Calibration:
     by_member: np.ndarray
     """Their scores under each member, (n, K); NaN where the member has seen the row."""
     scores: np.ndarray
-    """The score of each, (n,), over all its assignment."""
+    """The score of each, (n,), over its members."""
 
     def p_values(self, by_member: np.ndarray, scores: np.ndarray, training_row: np.ndarray) -> np.ndarray:
         """P-values of rows with these scores; ``training_row`` tells which training row each is, -1 for a new one.
 
-        The score of a training row has the spread of those of the other training rows, so that its rank among them
-        is its p-value, exactly valid since folds are drawn at random; within its own fold it would be K times coarser.
+        The p-value of a training row is its rank among all training rows. It is exactly valid, since folds are drawn
+        at random; within the row's fold it would be K times coarser.
         """
         known = training_row >= 0
         result = np.empty(len(scores))
@@ -168,12 +168,12 @@ class Detection:
     def ranking(self) -> np.ndarray:
         """All rows, the flagged ones first, and among these and the others the highest scores first.
 
-        Members judge by their own left-out rows, so that a flagged row can have a lower score than one that is not.
+        Members compare with the rows they left out, so a flagged row can have a lower score than one that is not.
         """
         return np.lexsort((-self.score, ~self.anomaly))
 
     def frame(self) -> Any:
-        """A frame of the kind that was judged, with the columns row, score, p_value and anomaly."""
+        """A frame of the same kind as the table, with the columns row, score, p_value and anomaly."""
         columns: dict[str, tuple[type, list[Any]]] = {
             "row": (int, list(range(len(self.score)))),
             "score": (float, self.score.tolist()),

@@ -38,8 +38,8 @@ _LARGEST_BASELINE_LOSS = 25.0
 
 
 _NEIGHBOURS = 16
-"""Neighbours for each row of the context: more neighbours make the distance more telling, and a distance costs less than
-attention."""
+"""Neighbours for each row of the context: more neighbours make the distance more telling, and a distance costs less
+than attention."""
 
 
 _SMALLEST_BASELINE_DISTANCE = 0.001
@@ -139,7 +139,7 @@ class Ensemble:
     def member_scores(
         self, x: np.ndarray, assignment: MemberAssignment, advance: Callable[[int], None] | None = None
     ) -> np.ndarray:
-        """Score of each row under each member, (n, K), higher = more anomalous; NaN where the row is not assigned to it."""
+        """Score of each row under each member, (n, K), higher = more anomalous; NaN where it is not assigned."""
         scores = np.full((len(x), self.n_members), np.nan)
         masks, aggregation = self.masks.to(self.device), self.model.settings.aggregation
 

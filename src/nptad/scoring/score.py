@@ -165,7 +165,7 @@ def pair_losses(member: Member, x: Tensor, cells: Tensor, self_index: Tensor | N
 
 @torch.no_grad()
 def context_weights(member: Member, x: Tensor, masks: Tensor, self_index: Tensor | None = None) -> Tensor:
-    """How much every row leans on each context row, (n, N): row attention, averaged over heads, layers and masks.
+    """How much every row attends to each context row, (n, N), averaged over heads, layers and masks.
 
     Masks count as they do in the score. What a row of weights lacks to 1 went to the row itself; all of it if there
     is no row attention.
@@ -207,7 +207,7 @@ def log_above_one(losses: Tensor) -> Tensor:
 
 
 def with_nearest(losses: Tensor, distances: Tensor) -> Tensor:
-    """One score of the losses of rows, (n,), and their distances from the nearest neighbour; 1 is usual of both.
+    """One score of the losses of rows, (n,), and their distances from the nearest neighbour, each in units of its baseline.
 
     Losses are squared errors, so distances are squared too. Of the two, the larger one decides: the root of the sum of
     their squares. A sum would let the one that sees nothing blur what the other sees.
