@@ -207,7 +207,7 @@ def log_above_one(losses: Tensor) -> Tensor:
 
 
 def with_nearest(losses: Tensor, distances: Tensor) -> Tensor:
-    """One score of the losses of rows, (n,), and their distances from the nearest neighbour, each in units of its baseline.
+    """One score of losses (n,) and distances from the nearest neighbour (n,), each in units of its baseline.
 
     Losses are squared errors, so distances are squared too. Of the two, the larger one decides: the root of the sum of
     their squares. A sum would let the one that sees nothing blur what the other sees.
