@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import sys
 import warnings
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -13,7 +14,7 @@ from typing import Annotated, Any, Literal
 from cyclopts import App, CycloptsError, Parameter
 from cyclopts.validators import Number
 
-from nptad.errors import InputError, NPTADError
+from nptad.errors import InputError, NPTADError, PeerError, TrainingError
 from nptad.wording import visible
 
 _INPUT_ERROR, _USAGE_ERROR, _INTERRUPTED, _BROKEN_PIPE = 1, 2, 130, 141
@@ -182,34 +183,34 @@ def fit(
     json : bool
         Print what was learnt as JSON.
     """
-    from nptad.cli.arguments import check_places, column_names
+    from nptad.cli.arguments import check_places
     from nptad.cli.terminal import print_json, print_model
-    from nptad.io.read import read_table
     from nptad.models.persist import require_room
-    from nptad.tables.selection import select_columns
-    from nptad.training.distributed import is_launched, joined
+    from nptad.training.launch import is_launched, run_together
 
     if data == "-" and (nproc > 1 or is_launched()):
         raise InputError("Several processes cannot share standard input; name a file.")
     check_places(checkpoint)
     require_room(model)
-    if nproc > 1 and not is_launched():
-        from nptad.training.launch import run_command
-
-        run_command(sys.argv[1:], nproc)
+    task: dict[str, Any] = {
+        "data": data,
+        "model": str(model),
+        "ignore": ignore,
+        "categorical": categorical,
+        "seed": seed,
+        "time_limit": time_limit,
+        "checkpoint": None if checkpoint is None else str(checkpoint),
+        "device": device,
+        "quiet": quiet,
+    }
+    alone = nproc == 1 or is_launched()
+    facts = _fit(**task) if alone else run_together("nptad.cli.app:fit_rank", task, nproc)
+    if facts is None:  # torchrun has started this process, and another one prints
         return
-    with joined(device) as ranks:
-        table = read_table(data)
-        features = select_columns(table, column_names(ignore, table.column_names)).features
-        detector = _detector(features, categorical, seed, time_limit, device, quiet)
-        detector.fit(features, checkpoint=checkpoint)
-    if not ranks.is_first:
-        return
-    detector.save(model)
     if json:
-        print_json(_facts(detector))
+        print_json(facts)
     elif not quiet:
-        print_model(_facts(detector))
+        print_model(facts)
 
 
 @app.command
@@ -404,24 +405,17 @@ def main() -> None:
     130 interrupted.
     """
     try:
-        with warnings.catch_warnings():
-            warnings.showwarning = _show_note
-            if "--quiet" in sys.argv or os.environ.get("RANK", "0") != "0":
-                warnings.simplefilter("ignore")
+        with _notes("--quiet" in sys.argv):
             app(sys.argv[1:], exit_on_error=False, result_action="return_value")
         sys.stdout.flush()
     except CycloptsError:
         sys.exit(_USAGE_ERROR)  # cyclopts has said what is wrong
     except NPTADError as error:
-        if _has_launcher():
-            from nptad.training.launch import tell_launcher
-
-            tell_launcher(error)
-        else:
+        if not _is_printed_elsewhere(error):
             print(f"nptad: {visible(str(error))}", file=sys.stderr)
         sys.exit(_INPUT_ERROR)
     except KeyboardInterrupt:
-        if not _has_launcher():
+        if _rank() == 0:
             print("nptad: interrupted; no file was left half-written.", file=sys.stderr)
         sys.exit(_INTERRUPTED)
     except BrokenPipeError:  # whoever read our output has seen enough
@@ -429,14 +423,71 @@ def main() -> None:
         sys.exit(_BROKEN_PIPE)
 
 
-def _has_launcher() -> bool:
-    """Whether torch's launcher runs this process, one of several, and tells their errors once for all of them."""
-    return "TORCHELASTIC_ERROR_FILE" in os.environ
+def fit_rank(parent: Any) -> None:
+    """What each process of ``nptad fit --nproc`` does."""
+    from nptad.training.launch import take_part
+
+    def work(**task: Any) -> dict[str, Any] | None:
+        with _notes(task["quiet"]):
+            return _fit(**task)
+
+    take_part(parent, work)
+
+
+def _rank() -> int:
+    """The rank of this process among those that train together; 0 if it is alone."""
+    from nptad.training.launch import launched_rank
+
+    return launched_rank()
+
+
+def _is_printed_elsewhere(error: NPTADError) -> bool:
+    """Whether another process, under torchrun, has the same error or the cause of it."""
+    return _rank() > 0 and (isinstance(error, TrainingError) or isinstance(error.__cause__, PeerError))
+
+
+@contextmanager
+def _notes(quiet: bool) -> Iterator[None]:
+    """Print warnings as notes; of several processes that train together, only the first prints."""
+    with warnings.catch_warnings():
+        warnings.showwarning = _show_note
+        if quiet or _rank() > 0:
+            warnings.simplefilter("ignore")
+        yield
 
 
 def _show_note(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
     """A warning as a user of a command reads it: without file names and line numbers of ours."""
     print(f"nptad: note: {visible(str(message))}", file=sys.stderr)
+
+
+def _fit(
+    *,
+    data: str,
+    model: str,
+    ignore: str,
+    categorical: str,
+    seed: int,
+    time_limit: float | None,
+    checkpoint: str | None,
+    device: str,
+    quiet: bool,
+) -> dict[str, Any] | None:
+    """Fit and save a model; what was learnt, or None if another process trains with this one and saves it."""
+    from nptad.cli.arguments import column_names
+    from nptad.io.read import read_table
+    from nptad.tables.selection import select_columns
+    from nptad.training.distributed import joined
+
+    with joined(device) as ranks:
+        table = read_table(data)
+        features = select_columns(table, column_names(ignore, table.column_names)).features
+        detector = _detector(features, categorical, seed, time_limit, device, quiet)
+        detector.fit(features, checkpoint=checkpoint)
+    if not ranks.is_first:
+        return None
+    detector.save(model)
+    return _facts(detector)
 
 
 def _detector(features: Any, categorical: str, seed: int, time_limit: float | None, device: str, quiet: bool) -> Any:
