@@ -22,7 +22,7 @@ HERE = Path(__file__).parent
 
 @pytest.fixture(autouse=True)
 def _targets(monkeypatch):
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(HERE), os.environ.get("PYTHONPATH", "")]))
+    monkeypatch.setenv("PYTHONPATH", str(HERE), prepend=os.pathsep)
 
 
 def wait_until_gone(*pids, seconds=30):

@@ -43,7 +43,7 @@ def use_worker(monkeypatch, folder: Path, body: str | None = None, *, fit: str =
     """
     body = _EACH_SEED.format(fit=fit) if body is None else body
     (folder / "stand_in.py").write_text(_WORKER.format(body=indent(body, "    ")))
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(folder), os.environ.get("PYTHONPATH", "")]))
+    monkeypatch.setenv("PYTHONPATH", str(folder), prepend=os.pathsep)
     monkeypatch.setattr("nptad.bench.run.WORKER", "stand_in:work")
 
 

@@ -12,7 +12,7 @@ from web_client import open_browser
 @pytest.fixture(autouse=True)
 def _stubs(monkeypatch):
     """Let child processes find web_stubs."""
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")]))
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent), prepend=os.pathsep)
 
 
 @pytest.fixture

@@ -15,6 +15,7 @@ from cyclopts import App, CycloptsError, Parameter
 from cyclopts.validators import Number
 
 from nptad.errors import InputError, NPTADError, PeerError, TrainingError
+from nptad.training.launch import is_launched, launched_rank, run_together, take_part
 from nptad.wording import visible
 
 _INPUT_ERROR, _USAGE_ERROR, _INTERRUPTED, _BROKEN_PIPE = 1, 2, 130, 141
@@ -186,7 +187,6 @@ def fit(
     from nptad.cli.arguments import check_places
     from nptad.cli.terminal import print_json, print_model
     from nptad.models.persist import require_room
-    from nptad.training.launch import is_launched, run_together
 
     if data == "-" and (nproc > 1 or is_launched()):
         raise InputError("Several processes cannot share standard input; name a file.")
@@ -196,10 +196,10 @@ def fit(
         "data": data,
         "model": str(model),
         "ignore": ignore,
+        "checkpoint": None if checkpoint is None else str(checkpoint),
         "categorical": categorical,
         "seed": seed,
         "time_limit": time_limit,
-        "checkpoint": None if checkpoint is None else str(checkpoint),
         "device": device,
         "quiet": quiet,
     }
@@ -415,7 +415,7 @@ def main() -> None:
             print(f"nptad: {visible(str(error))}", file=sys.stderr)
         sys.exit(_INPUT_ERROR)
     except KeyboardInterrupt:
-        if _rank() == 0:
+        if launched_rank() == 0:
             print("nptad: interrupted; no file was left half-written.", file=sys.stderr)
         sys.exit(_INTERRUPTED)
     except BrokenPipeError:  # whoever read our output has seen enough
@@ -425,7 +425,6 @@ def main() -> None:
 
 def fit_rank(parent: Any) -> None:
     """What each process of ``nptad fit --nproc`` does."""
-    from nptad.training.launch import take_part
 
     def work(**task: Any) -> dict[str, Any] | None:
         with _notes(task["quiet"]):
@@ -434,16 +433,9 @@ def fit_rank(parent: Any) -> None:
     take_part(parent, work)
 
 
-def _rank() -> int:
-    """The rank of this process among those that train together; 0 if it is alone."""
-    from nptad.training.launch import launched_rank
-
-    return launched_rank()
-
-
 def _is_printed_elsewhere(error: NPTADError) -> bool:
     """Whether another process, under torchrun, has the same error or the cause of it."""
-    return _rank() > 0 and (isinstance(error, TrainingError) or isinstance(error.__cause__, PeerError))
+    return launched_rank() > 0 and (isinstance(error, TrainingError) or isinstance(error.__cause__, PeerError))
 
 
 @contextmanager
@@ -451,7 +443,7 @@ def _notes(quiet: bool) -> Iterator[None]:
     """Print warnings as notes; of several processes that train together, only the first prints."""
     with warnings.catch_warnings():
         warnings.showwarning = _show_note
-        if quiet or _rank() > 0:
+        if quiet or launched_rank() > 0:
             warnings.simplefilter("ignore")
         yield
 
@@ -461,28 +453,17 @@ def _show_note(message: Warning | str, category: type[Warning], *where: Any, **m
     print(f"nptad: note: {visible(str(message))}", file=sys.stderr)
 
 
-def _fit(
-    *,
-    data: str,
-    model: str,
-    ignore: str,
-    categorical: str,
-    seed: int,
-    time_limit: float | None,
-    checkpoint: str | None,
-    device: str,
-    quiet: bool,
-) -> dict[str, Any] | None:
+def _fit(data: str, model: str, ignore: str, checkpoint: str | None, **choices: Any) -> dict[str, Any] | None:
     """Fit and save a model; what was learnt, or None if another process trains with this one and saves it."""
     from nptad.cli.arguments import column_names
     from nptad.io.read import read_table
     from nptad.tables.selection import select_columns
     from nptad.training.distributed import joined
 
-    with joined(device) as ranks:
+    with joined(choices["device"]) as ranks:
         table = read_table(data)
         features = select_columns(table, column_names(ignore, table.column_names)).features
-        detector = _detector(features, categorical, seed, time_limit, device, quiet)
+        detector = _detector(features, **choices)
         detector.fit(features, checkpoint=checkpoint)
     if not ranks.is_first:
         return None

@@ -70,28 +70,18 @@ class Ranks:
             try:
                 made = make()
             except NPTADError as error:
-                self._broadcast(_pack({"error": error_to_dict(error)}))
+                self._broadcast(0, {"error": error_to_dict(error)})
                 raise
-            self._broadcast(_pack({"made": made}))
+            self._broadcast(0, {"made": made})
             return made
-        outcome = _unpack(self._broadcast(None))
+        outcome = self._broadcast(0)
         if "error" in outcome:
             raise error_from_dict(outcome["error"]) from PeerError("The first process raised this error.")
         return outcome["made"]
 
     def gather(self, value: T) -> list[T]:
         """The value of every process, in order of rank."""
-        if self.size == 1:
-            return [value]
-        mine = _pack(value)
-        length = torch.tensor([len(mine)], device=self._device)
-        lengths = [torch.empty_like(length) for _ in range(self.size)]
-        self._together(lambda: dist.all_gather(lengths, length))
-        padded = torch.zeros(int(max(lengths)), dtype=torch.uint8, device=self._device)
-        padded[: len(mine)] = mine
-        values = [torch.empty_like(padded) for _ in range(self.size)]
-        self._together(lambda: dist.all_gather(values, padded))
-        return [_unpack(other[: int(n)]) for other, n in zip(values, lengths, strict=True)]
+        return [value] if self.size == 1 else [self._broadcast(rank, value) for rank in range(self.size)]
 
     def require_same(self, value: Any, what: str) -> None:
         """Raise an error in all processes if the value is not the same in all of them."""
@@ -103,14 +93,14 @@ class Ranks:
 
         self.from_first(check)
 
-    def _broadcast(self, content: Tensor | None) -> Tensor:
-        """The bytes of the first process."""
-        length = torch.tensor([0 if content is None else len(content)], device=self._device)
-        self._together(lambda: dist.broadcast(length, 0))
-        content = torch.empty(int(length), dtype=torch.uint8) if content is None else content
-        content = content.to(self._device)
-        self._together(lambda: dist.broadcast(content, 0))
-        return content
+    def _broadcast(self, source: int, value: Any = None) -> Any:
+        """The value of one of the processes."""
+        content = _pack(value) if self.rank == source else torch.empty(0, dtype=torch.uint8)
+        length = torch.tensor([len(content)], device=self._device)
+        self._together(lambda: dist.broadcast(length, source))
+        content = content.to(self._device).resize_(int(length))
+        self._together(lambda: dist.broadcast(content, source))
+        return _unpack(content)
 
     def _together(self, operation: Callable[[], Any]) -> None:
         try:
