@@ -6,8 +6,9 @@ import os
 
 import pytest
 
-from nptad.cli.arguments import check_places, column_names, require_known, row_numbers
+from nptad.cli.arguments import check_places, require_known, row_numbers
 from nptad.errors import InputError
+from nptad.tables.selection import column_names
 
 
 @pytest.mark.parametrize(

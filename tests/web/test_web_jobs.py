@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import sys
 import time
 
 import pytest
@@ -13,7 +14,7 @@ from web_client import open_browser
 from nptad.errors import InputError
 from nptad.web import jobs, runner
 from nptad.web.app import Config, create_app
-from nptad.web.process import CRASHED, Process
+from nptad.web.runner import CRASHED
 
 
 def test_a_job_from_upload_to_download(browser):
@@ -260,8 +261,12 @@ def test_reading_has_a_time_limit(browser, monkeypatch, files_left):
     assert not files_left()
 
 
-def test_a_process_that_was_stopped_before_its_start_never_starts():
-    process = Process(print, {}, print)
-    process.stop()
-    assert process.run() == {"failed": CRASHED}
-    assert process.pid is None
+def test_a_machine_without_room_for_a_process_is_a_failed_job_and_the_next_one_runs(browser, monkeypatch):
+    job = browser.new_job()
+    with monkeypatch.context() as patch:
+        patch.setattr(sys, "executable", "/nowhere/python")
+        browser.post(f"/jobs/{job.id}/run")
+        browser.wait_for(job, "failed")
+    assert job.message == CRASHED
+    browser.post(f"/jobs/{job.id}/again")
+    browser.wait_for(job, "done")

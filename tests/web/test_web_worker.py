@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import os
 import re
 import zipfile
 
@@ -16,6 +17,7 @@ import nptad
 from nptad.errors import InputError
 from nptad.io.read import read_table
 from nptad.io.write import write_table
+from nptad.processes import Child
 from nptad.web import example, jobs
 from nptad.web.choices import (
     Choices,
@@ -29,6 +31,7 @@ from nptad.web.choices import (
 from nptad.web.columns import describe_columns
 from nptad.web.pace import Pace, expected_work
 from nptad.web.pages import render
+from nptad.web.runner import WORKER
 from nptad.web.worker import MAX_COLUMNS, _command, _likely, detect, inspect
 
 
@@ -174,6 +177,30 @@ def test_impossible_choices_are_one_sentence(entered, message):
 def test_decimal_commas_and_empty_fields_are_fine():
     choices = parse_choices({"share": " 2,5 ", "seed": "", "time_limit": ""}, describe_columns(MIXED), 40)
     assert (choices.share, choices.seed, choices.time_limit) == (0.025, 0, None)
+
+
+def test_a_process_reads_an_upload_without_torch_and_without_the_current_folder(tmp_path, monkeypatch):
+    for name in ("random", "json", "torch"):
+        (tmp_path / f"{name}.py").write_text("open('marker', 'w').close()")
+    (tmp_path / "home").mkdir()
+    (tmp_path / "home" / jobs.UPLOAD).write_bytes(csv(MIXED))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONPROFILEIMPORTTIME", "1")
+    task = {"do": "inspect", "directory": "home", "name": "t.csv", "format": "csv", "max_bytes": 10**6, "max_rows": 99}
+    errors = os.dup(2)
+    with (tmp_path / "imports").open("w") as file:
+        os.dup2(file.fileno(), 2)
+        try:
+            with Child(WORKER) as child:
+                child.send(task)
+                assert child.receive()[0]["done"]["n_rows"] == 40
+        finally:
+            os.dup2(errors, 2)
+            os.close(errors)
+    imported = {line.split("|")[-1].strip() for line in (tmp_path / "imports").read_text().splitlines()}
+    assert "pyarrow" in imported
+    assert not {"torch", "sklearn", "matplotlib"} & imported
+    assert not (tmp_path / "marker").exists()
 
 
 def test_an_upload_becomes_an_arrow_file(tmp_path):

@@ -10,7 +10,6 @@ from contextlib import contextmanager
 
 import httpx
 import uvicorn
-from web_stubs import stub_work
 
 from nptad.web.app import Config, create_app
 
@@ -65,7 +64,7 @@ class Browser:
 
 @contextmanager
 def open_browser(directory, **config):
-    app = create_app(Config(directory, **{"target": stub_work, **config}))
+    app = create_app(Config(directory, **{"worker": "web_stubs:stub_work", **config}))
     with serving(app) as url, httpx.Client(base_url=url, follow_redirects=True, timeout=60, verify=False) as client:
         yield Browser(client, app)
 

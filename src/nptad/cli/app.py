@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import sys
 import warnings
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -13,7 +14,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from cyclopts import App, CycloptsError, Parameter
 from cyclopts.validators import Number
 
-from nptad.errors import InputError, NPTADError
+from nptad.errors import InputError, NPTADError, PeerError, TrainingError
+from nptad.training.launch import is_launched, launched_rank, run_together, take_part
 from nptad.wording import visible
 
 if TYPE_CHECKING:
@@ -88,11 +90,12 @@ def detect(
     json : bool
         Print a summary as JSON instead of a table.
     """
-    from nptad.cli.arguments import check_places, column_names, refuse_two_results
+    from nptad.cli.arguments import check_places, refuse_two_results
     from nptad.io.formats import output_format
     from nptad.io.read import read_table
     from nptad.io.write import write_table
     from nptad.models.folder import require_room
+    from nptad.tables.selection import column_names
 
     refuse_two_results(output, json)
     if output is not None:
@@ -176,38 +179,34 @@ def fit(
     json : bool
         Print what was learnt as JSON.
     """
-    from nptad.cli.arguments import check_places, column_names
-    from nptad.io.read import read_table
+    from nptad.cli.arguments import check_places
     from nptad.models.folder import require_room
-    from nptad.tables.selection import select_columns
-
-    check_places(checkpoint)
-    require_room(model)
-
-    from nptad.training.distributed import is_launched, joined
 
     if data == "-" and (nproc > 1 or is_launched()):
         raise InputError("Several processes cannot share standard input; name a file.")
-    if nproc > 1 and not is_launched():
-        from nptad.training.launch import run_command
-
-        run_command(sys.argv[1:], nproc)
+    check_places(checkpoint)
+    require_room(model)
+    task: dict[str, Any] = {
+        "data": data,
+        "model": str(model),
+        "ignore": ignore,
+        "checkpoint": None if checkpoint is None else str(checkpoint),
+        "categorical": categorical,
+        "seed": seed,
+        "time_limit": time_limit,
+        "device": device,
+        "quiet": quiet,
+    }
+    alone = nproc == 1 or is_launched()
+    facts = _fit(**task) if alone else run_together("nptad.cli.app:fit_rank", task, nproc)
+    if facts is None:  # torchrun has started this process, and another one prints
         return
-    table = read_table(data)
-    features = select_columns(table, column_names(ignore, table.column_names)).features
-    with joined(device) as ranks:
-        detector = _detector(features.column_names, categorical, seed, time_limit, device, quiet)
-        detector.fit(features, checkpoint=checkpoint)
-    if not ranks.is_first:
-        return
-    detector.save(model)
-
     from nptad.cli.terminal import print_json, print_model
 
     if json:
-        print_json(_facts(detector))
+        print_json(facts)
     elif not quiet:
-        print_model(_facts(detector))
+        print_model(facts)
 
 
 @app.command
@@ -264,7 +263,8 @@ def score(
     json : bool
         Print a summary as JSON on standard output; needs an output file.
     """
-    from nptad.cli.arguments import check_places, column_names, refuse_mixture, writes_parts
+    from nptad.cli.arguments import check_places, refuse_mixture, writes_parts
+    from nptad.tables.selection import column_names
 
     refuse_mixture(data, output, fdr, label, jobs, engine, json)
     if writes_parts(output):
@@ -338,10 +338,10 @@ def explain(
     json : bool
         Print as JSON.
     """
-    from nptad.cli.arguments import column_names, row_numbers
+    from nptad.cli.arguments import row_numbers
     from nptad.io.read import read_table
     from nptad.models.folder import read_schema
-    from nptad.tables.selection import select_columns
+    from nptad.tables.selection import column_names, select_columns
 
     table = read_table(data, as_text=read_schema(model).text_columns)
     features = select_columns(table, column_names(ignore, table.column_names)).features
@@ -409,24 +409,17 @@ def main() -> None:
     130 interrupted.
     """
     try:
-        with warnings.catch_warnings():
-            warnings.showwarning = _show_note
-            if "--quiet" in sys.argv or os.environ.get("RANK", "0") != "0":
-                warnings.simplefilter("ignore")
+        with _notes("--quiet" in sys.argv):
             app(sys.argv[1:], exit_on_error=False, result_action="return_value")
         sys.stdout.flush()
     except CycloptsError:
         sys.exit(_USAGE_ERROR)  # cyclopts has said what is wrong
     except NPTADError as error:
-        if _has_launcher():
-            from nptad.training.launch import tell_launcher
-
-            tell_launcher(error)
-        else:
+        if not _is_printed_elsewhere(error):
             print(f"nptad: {visible(str(error))}", file=sys.stderr)
         sys.exit(_INPUT_ERROR)
     except KeyboardInterrupt:
-        if not _has_launcher():
+        if launched_rank() == 0:
             print("nptad: interrupted; no file was left half-written.", file=sys.stderr)
         sys.exit(_INTERRUPTED)
     except BrokenPipeError:  # whoever read our output has seen enough
@@ -434,9 +427,29 @@ def main() -> None:
         sys.exit(_BROKEN_PIPE)
 
 
-def _has_launcher() -> bool:
-    """Whether torch's launcher runs this process, one of several, and tells their errors once for all of them."""
-    return "TORCHELASTIC_ERROR_FILE" in os.environ
+def fit_rank(parent: Any) -> None:
+    """What each process of ``nptad fit --nproc`` does."""
+
+    def work(**task: Any) -> dict[str, Any] | None:
+        with _notes(task["quiet"]):
+            return _fit(**task)
+
+    take_part(parent, work)
+
+
+def _is_printed_elsewhere(error: NPTADError) -> bool:
+    """Whether another process, under torchrun, has the same error or the cause of it."""
+    return launched_rank() > 0 and (isinstance(error, TrainingError) or isinstance(error.__cause__, PeerError))
+
+
+@contextmanager
+def _notes(quiet: bool) -> Iterator[None]:
+    """Print warnings as notes; of several processes that train together, only the first prints."""
+    with warnings.catch_warnings():
+        warnings.showwarning = _show_note
+        if quiet or launched_rank() > 0:
+            warnings.simplefilter("ignore")
+        yield
 
 
 def _show_note(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
@@ -444,11 +457,29 @@ def _show_note(message: Warning | str, category: type[Warning], *where: Any, **m
     print(f"nptad: note: {visible(str(message))}", file=sys.stderr)
 
 
+def _fit(data: str, model: str, ignore: str, checkpoint: str | None, **choices: Any) -> dict[str, Any] | None:
+    """Fit and save a model; what was learnt, or None if another process trains with this one and saves it."""
+    from nptad.io.read import read_table
+    from nptad.tables.selection import column_names, select_columns
+    from nptad.training.distributed import joined
+
+    with joined(choices["device"]) as ranks:
+        table = read_table(data)
+        features = select_columns(table, column_names(ignore, table.column_names)).features
+        detector = _detector(features.column_names, **choices)
+        detector.fit(features, checkpoint=checkpoint)
+    if not ranks.is_first:
+        return None
+    detector.save(model)
+    return _facts(detector)
+
+
 def _detector(
     names: list[str], categorical: str, seed: int, time_limit: float | None, device: str, quiet: bool
 ) -> NPTAD:
-    from nptad.cli.arguments import column_names, require_known
+    from nptad.cli.arguments import require_known
     from nptad.detector import NPTAD
+    from nptad.tables.selection import column_names
 
     categories = column_names(categorical, names)
     require_known("--categorical", categories, names)

@@ -14,28 +14,6 @@ from nptad.io.atomic import require_writable_parent
 _SHOWN_NAMES = 20
 
 
-def column_names(text: str, existing: Collection[str]) -> list[str]:
-    """The names in a list that is separated by commas, the longest that exists first: a name may have commas in it.
-
-    Examples
-    --------
-    >>> column_names("id,Weight, kg", ["id", "Weight, kg", "size"])
-    ['id', 'Weight, kg']
-    """
-    names, parts = [], text.split(",")
-    while parts:
-        for end in range(len(parts), 0, -1):
-            whole = ",".join(parts[:end])
-            found = next((name for name in (whole, whole.strip()) if name in existing), None)
-            if found is not None:
-                break
-        else:
-            end, found = 1, parts[0].strip()
-        names += [found] if found else []
-        parts = parts[end:]
-    return names
-
-
 def require_known(option: str, names: Collection[str], existing: Collection[str]) -> None:
     """Refuse names that no column has."""
     unknown = next((name for name in names if name not in existing), None)

@@ -1,8 +1,8 @@
 """What happens in a process of its own: reading an uploaded table, and the whole job.
 
-Nothing that a file or a job does here, whatever it needs and however it ends, happens to the server. Messages to the
-server are JSON: ``{"progress": {...}}``, at the end ``{"done": {...}}`` or ``{"failed": "one sentence"}``. When the
-server is gone, so is the worker.
+A file or a job that needs too much memory or crashes does no harm to the server. Messages to the server are
+``{"progress": {...}}``, at the end ``{"done": {...}}`` or ``{"failed": "one sentence"}``. What needs torch is imported
+by :func:`detect`: reading an upload is faster without it.
 """
 
 from __future__ import annotations
@@ -13,8 +13,6 @@ import json
 import os
 import shlex
 import shutil
-import signal
-import threading
 import time
 import traceback
 import warnings
@@ -23,25 +21,25 @@ import zlib
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import asdict
-from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from nptad.cli.arguments import column_names
-from nptad.detector import NPTAD
 from nptad.errors import InputError, MaskBankWarning, NPTADError, TableWarning
 from nptad.io.read import read_table
 from nptad.io.write import write_table
-from nptad.pipeline import DEFAULT_SHARE, TableResult, detect_table
+from nptad.processes import Parent
 from nptad.progress import listening
-from nptad.report import summarise, write_report
+from nptad.tables.selection import column_names
 from nptad.web import example, jobs
 from nptad.web.choices import Choices, categorical_columns, default_choices, ignored_columns, label_column
 from nptad.web.columns import describe_columns, is_carriable
-from nptad.web.pace import Pace, expected_work
 from nptad.wording import number, percent, shorten
+
+if TYPE_CHECKING:
+    from nptad.pipeline import TableResult
+    from nptad.web.pace import Pace
 
 MAX_COLUMNS = 1000
 """Columns of a table at most."""
@@ -57,15 +55,9 @@ _SECONDS_BETWEEN_MESSAGES = 0.25
 Tell = Callable[[dict[str, Any]], None]
 
 
-def work(server: Connection, task: dict[str, Any]) -> None:
-    """Do a task: ``{"do": "inspect" or "detect", "directory": ..., ...}``; the target of the process."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the server, which ends us in its own way
-    threading.Thread(target=_exit_with_server, args=(server,), daemon=True).start()
-
-    def tell(message: dict[str, Any]) -> None:
-        with suppress(OSError):
-            server.send_bytes(json.dumps(message).encode())
-
+def work(server: Parent) -> None:
+    """Do a task, ``{"do": "inspect" or "detect", "directory": ..., ...}``; what the process does."""
+    task, tell = server.receive()[0], server.send
     if task["do"] == "inspect":
         _limit_memory()
     elif hasattr(os, "nice"):
@@ -79,12 +71,6 @@ def work(server: Connection, task: dict[str, Any]) -> None:
     except Exception as error:
         traceback.print_exc()
         tell({"failed": f"Something unexpected happened ({type(error).__name__}); the terminal says more."})
-
-
-def _exit_with_server(server: Connection) -> None:
-    with suppress(EOFError, OSError):
-        server.recv_bytes()
-    os._exit(1)
 
 
 def inspect(
@@ -147,6 +133,11 @@ def detect(
     *, directory: str, name: str, columns: Sequence[dict[str, Any]], choices: dict[str, Any], tell: Tell
 ) -> dict[str, Any]:
     """Do the job: the same as ``nptad detect``, into files beside the table."""
+    from nptad.detector import NPTAD
+    from nptad.pipeline import DEFAULT_SHARE, detect_table
+    from nptad.report import summarise
+    from nptad.web.pace import Pace, expected_work
+
     home, chosen = Path(directory), Choices.from_dict(choices)
     table = read_table(home / jobs.TABLE)
     ignored = ignored_columns(chosen, columns)
@@ -195,6 +186,8 @@ def _listener(pace: Pace, tell: Tell) -> Callable[[str, int, int], None]:
 
 
 def _write_result(directory: Path, result: TableResult, summary: dict[str, Any]) -> None:
+    from nptad.report import write_report
+
     results = result.table()
     write_table(results, directory / jobs.SCORES_CSV)
     write_table(results, directory / jobs.SCORES_PARQUET)
