@@ -1,4 +1,4 @@
-"""The listed rows of a report: which they are, why they are listed, and what the model compared them with."""
+"""The listed rows of a report: which rows, why, and which training rows they were compared with."""
 
 from __future__ import annotations
 
@@ -16,28 +16,28 @@ from nptad.scoring.calibrate import Detection
 from nptad.tables.encode import decode_cell, encode, match, readable
 from nptad.tables.frames import frame_of, read_columns
 from nptad.tables.schema import Schema
-from nptad.wording import rounded, shorten, shorten_value
+from nptad.wording import cell, rounded, shorten, shorten_value
 
 LISTED_ROWS = 200
-"""Rows listed at most, if nothing is said."""
+"""Rows listed at most, by default."""
 
 SHOWN_WITHOUT_ANOMALIES = 10
-"""Rows listed if none is flagged: those with the highest scores."""
+"""Rows with the highest scores that are listed if no row is flagged."""
 
 SHOWN_REASONS = 10
-"""Cells listed for a row, those with the largest contributions; the others are summed up."""
+"""Cells with the largest contributions that are listed for a row; the others are summed up."""
 
 ATTENDED_ROWS = 5
-"""Training rows listed for an anomaly, those with the largest weights."""
+"""Training rows with the largest weights that are listed for a row."""
 
 TRAINING_CELLS = 3
-"""Their cells that are listed: in the columns of the first reasons."""
+"""Cells listed of a training row: those in the columns of the first reasons."""
 
 _BLOCK_ROWS = 2**16
 
 
 class Rows:
-    """A table of any kind, of which some rows are taken."""
+    """A table of any kind, from which rows can be taken."""
 
     def __init__(self, table: Any) -> None:
         try:
@@ -69,22 +69,22 @@ def choose(detection: Detection, max_rows: int) -> np.ndarray:
 
 
 def key_texts(keys: pa.Table, rows: np.ndarray) -> list[list[str | None]]:
-    """What tells each of these rows apart."""
+    """The keys of these rows as texts."""
     values = [[column[int(row)].as_py() for column in keys.columns] for row in rows]
-    return [[None if value is None else shorten(str(value)) for value in row] for row in values]
+    return [[value if value is None else cell(value) if value != "" else "" for value in row] for row in values]
 
 
 def pick(explanation: Explanation, rows: np.ndarray) -> Explanation:
-    """The explanations of these rows, which are found by their numbers."""
+    """The explanations of these rows, found by row number."""
     of_row = {why.row: why for why in explanation}
     try:
         return replace(explanation, rows=tuple(of_row[int(row)] for row in rows))
     except KeyError as missing:
-        raise InputError(f"The explanation lacks row {missing}, which is to be listed.") from None
+        raise InputError(f"The explanation lacks row {missing}; explain every row that is listed.") from None
 
 
 def describe(detector: NPTAD, listed: Any, explanation: Explanation) -> list[dict[str, Any]]:
-    """What is said about each listed row: its suspicious cells, its nearest training row, those the model leaned on."""
+    """For each listed row its suspicious cells, its nearest training row and the attended training rows."""
     schema, ensemble = detector.schema_, detector.ensemble_
     known = ensemble.assign_members(encode(schema, listed)).training_row >= 0
     column_of = {column.name: (j, column) for j, column in enumerate(schema.used)}
@@ -128,7 +128,7 @@ def heat_map(schema: Schema, explanation: Explanation) -> dict[str, Any]:
     totals = shares.sum(axis=1, keepdims=True)
     shares /= np.where(totals > 0, totals, 1.0)
     order = np.argsort(-shares.sum(axis=0), kind="stable")
-    names = [shorten_value(str(column.name)) for column in schema.used]
+    names = [shorten(str(column.name)) for column in schema.used]
     return {"columns": [names[j] for j in order], "shares": shares[:, order].round(4).tolist()}
 
 
@@ -138,7 +138,7 @@ def _reasons(why: RowExplanation) -> dict[str, Any]:
     return {
         "reasons": [
             {
-                "column": shorten_value(str(reason.column)),
+                "column": shorten(str(reason.column)),
                 "seen": shorten_value(reason.seen),
                 "expected": shorten_value(reason.expected),
                 "contribution": rounded(reason.contribution),

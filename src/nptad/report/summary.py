@@ -1,4 +1,4 @@
-"""What a report says, as plain values: the same dict feeds the HTML file, the JSON output and the web page."""
+"""The content of a report as plain values: one dict for the HTML file, the JSON output and the web page."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from sklearn.base import BaseEstimator
 from nptad.detector import NPTAD
 from nptad.errors import InputError
 from nptad.explain.result import Explanation
-from nptad.report.metrics import judge
+from nptad.metrics import judge
 from nptad.report.rows import LISTED_ROWS, Rows, choose, describe, heat_map, key_texts, pick
 from nptad.report.statement import state
 from nptad.scoring.calibrate import Detection
@@ -36,10 +36,10 @@ _CATEGORIES = 5
 """Categories listed for a column."""
 
 _KEYS = 3
-"""Columns shown that tell rows apart."""
+"""Key columns shown."""
 
 _LONG_TAIL = 20.0
-"""A highest score this many times the median asks for a logarithmic axis."""
+"""The axis is logarithmic if the highest score is this many times the median."""
 
 _LONGEST_CODE = 2000
 _PACKAGES = ("nptad", "torch", "numpy", "scikit-learn", "narwhals", "pyarrow")
@@ -58,60 +58,63 @@ def summarise(
     seed: int | None = None,
     command: str | None = None,
 ) -> dict[str, Any]:
-    """Sum up what was found in a table and why.
+    """Summarise which rows of a table are anomalous, and why.
 
-    Explains the most anomalous flagged rows. If none is flagged, it explains the ten most anomalous rows and says that
-    none was selected. The size of the result depends on ``max_rows`` and the columns, not on the rows of the table.
+    The most anomalous flagged rows are explained. If no row is flagged, the ten most anomalous rows are explained, and
+    the summary says that none is flagged. The size of the result depends on ``max_rows`` and the columns, not on the
+    rows of the table.
 
     Parameters
     ----------
     detector : NPTAD
         The fitted detector.
     table : DataFrame, pyarrow.Table or 2-D array
-        The rows that were judged.
+        The rows that were scored.
     detection : Detection
-        What ``detector.detect(table)`` gave.
+        Result of ``detector.detect(table)``.
     explanation : Explanation, optional
-        If there is one already: of at least the rows that will be listed, with their numbers in the table.
+        Explanation of at least the listed rows, with their row numbers in the table; made here if not given.
     keys : pyarrow.Table, optional
-        Columns that tell the rows apart, such as an order number; the first three are shown.
+        Columns that identify a row, such as an order number; the first three are shown.
     labels : array of 0 and 1, optional
-        1 for the rows that are known to be anomalies.
+        1 for known anomalies.
     source : str
-        What to call the table, such as its file name.
+        Name of the table, such as its file name.
     max_rows : int
         Rows to list at most.
     seed : int, optional
         The seed of the whole run; by default the detector's ``random_state`` if that is a whole number.
     command : str, optional
-        The command that does it again.
+        The command that reproduces the result.
 
     Returns
     -------
     dict
-        Plain values, ready for ``json.dumps``; what is missing or not finite is None. Texts are cut to 60 characters,
-        with their length stated.
+        Plain values, ready for ``json.dumps``; missing values and numbers that are not finite are None. Texts are
+        cut to 60 characters, with their length stated.
 
         * ``created``: time in UTC; ``source``; ``seed``; ``command``; ``code``: the same in Python;
-          ``versions``: of Python, the platform and the packages that matter
+          ``versions`` of Python, the platform and the packages that matter
         * ``table``: ``n_rows``, ``n_columns``, ``n_missing`` cells
         * ``result``: ``statement``, ``meaning`` and ``notes`` for people; ``rule``, ``rate``, ``n_flagged``,
-          ``n_listed``, ``p_threshold``, ``score_threshold`` (the lowest flagged score), ``smallest_p`` (that can occur)
-        * ``scores``: ``highest``, ``median``, ``log`` (a logarithmic axis), ``edges`` of the bins and how many rows
-          each has: ``counts``, ``flagged`` (of these), ``training`` (honest scores of the training rows)
-        * ``key_columns``: names of the columns that tell rows apart
+          ``n_listed``, ``p_threshold``, ``score_threshold`` (the lowest flagged score), ``smallest_p`` (the smallest
+          possible p-value)
+        * ``scores``: ``highest``, ``median``, ``log`` (a logarithmic axis), ``edges`` of the bins and the number of
+          rows in each: ``counts``, ``flagged``, ``training`` (out-of-fold scores of the training rows)
+        * ``key_columns``: names of the key columns
         * ``anomalies``: for each listed row ``row`` (counted from 0), ``key`` (a text for each key column), ``score``,
           ``p_value``, ``flagged``, ``label``, ``in_training``, ``reasons`` (``column``, ``seen``, ``expected``,
-          ``contribution``, ``share`` of the score, ``probability`` of a seen category, ``nearest``: what the nearest
-          row has, where that difference counts most), ``others`` (``n`` other cells and their ``share``), ``nearest``
-          (training ``row``, ``distance``, ``cells`` in the columns of the first three reasons; None if distances do
-          not count), ``attended_rows`` (``row``, ``weight``, ``cells``), ``training_share``
-        * ``heat_map``: ``columns``, strongest first, and ``shares`` of the score for each listed row
-        * ``labels``: None or what :func:`nptad.report.metrics.judge` says
-        * ``training``: ``n_rows``, ``n_calibration``, ``n_context`` (attended to), ``n_members``, ``n_steps``,
-          ``seconds``, ``curve`` ([step, mean, lowest, highest loss] of up to 150 stretches)
+          ``contribution``, ``share`` of the score, ``probability`` of a seen category, ``nearest``: the value in the
+          row nearest in all other columns, if that difference counts most), ``others`` (``n`` other cells and their
+          ``share``), ``nearest`` (training ``row``, ``distance``, ``cells`` in the columns of the first three
+          reasons; None if distances do not count), ``attended_rows`` (``row``, ``weight``, ``cells``),
+          ``training_share``
+        * ``heat_map``: ``columns``, largest shares first, and ``shares`` of the score for each listed row
+        * ``labels``: None or the result of :func:`nptad.metrics.judge`
+        * ``training``: ``n_rows``, ``n_calibration``, ``n_context`` (rows in the context), ``n_members``,
+          ``n_steps``, ``seconds``, ``curve`` ([step, mean, lowest, highest loss] of up to 150 stretches)
         * ``schema``: for each column ``name``, ``kind``, ``content``, ``mean``, ``spread``, ``n_categories``,
-          ``categories`` (the first five), ``open_vocabulary`` (new categories keep coming), ``missing_training`` and
+          ``categories`` (the first five), ``open_vocabulary`` (new categories are expected), ``missing_training`` and
           ``missing`` cells
         * ``settings``: all hyper-parameters
 
@@ -122,15 +125,15 @@ def summarise(
     >>> table = [[1.0, 2.0, -1.0], [1.0, -8.0, 5.0]]
     >>> summary = summarise(detector, table, detector.detect(table))
     >>> summary["result"]["statement"], [anomaly["row"] for anomaly in summary["anomalies"]]
-    ('1 of 2 rows looks anomalous at a false discovery rate of 5 %', [1])
+    ('1 of 2 rows looks anomalous at a false discovery rate of 5%', [1])
     """
     rows = Rows(table)
     n_rows, schema, ensemble = len(detection.score), detector.schema_, detector.ensemble_
     if not isinstance(max_rows, Integral) or max_rows < 1:
         raise InputError(f"max_rows must be a whole number of at least 1, got {max_rows!r}.")
     if len(rows) != n_rows:
-        raise InputError(f"The table has {len(rows):,} rows, the detection {n_rows:,}; detect and report the same.")
-    judged = None if labels is None else judge(labels, detection)
+        raise InputError(f"The table has {len(rows):,} rows and the detection {n_rows:,}; pass the same table to both.")
+    judged = None if labels is None else judge(labels, detection.score, detection.anomaly)
     truth = None if labels is None else np.asarray(labels).reshape(-1)
 
     chosen = choose(detection, int(max_rows))
@@ -247,7 +250,7 @@ def _code(detector: NPTAD, detection: Detection) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """Only what JSON has: no tuples, no NumPy scalars, None for what is not finite."""
+    """JSON types only: no tuples, no NumPy scalars, None for numbers that are not finite."""
     if isinstance(value, dict):
         return {str(key): _plain(part) for key, part in value.items()}
     if isinstance(value, list | tuple):
