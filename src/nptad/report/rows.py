@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import narwhals.stable.v2 as nw
 import numpy as np
 import pyarrow as pa
 
-from nptad.detector import NPTAD
 from nptad.errors import InputError
 from nptad.explain.result import Explanation, RowExplanation
 from nptad.scoring.calibrate import Detection
@@ -17,6 +16,9 @@ from nptad.tables.encode import decode_cell, encode, match, readable
 from nptad.tables.frames import frame_of, read_columns
 from nptad.tables.schema import Schema
 from nptad.wording import cell, rounded, shorten, shorten_value
+
+if TYPE_CHECKING:
+    from nptad.detector import NPTAD
 
 LISTED_ROWS = 200
 """Rows listed at most, by default."""

@@ -9,13 +9,11 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from importlib.metadata import version
 from numbers import Integral
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
-from sklearn.base import BaseEstimator
 
-from nptad.detector import NPTAD
 from nptad.errors import InputError
 from nptad.explain.result import Explanation
 from nptad.metrics import judge
@@ -25,6 +23,9 @@ from nptad.scoring.calibrate import Detection
 from nptad.tables.encode import readable
 from nptad.tables.schema import Column
 from nptad.wording import rounded, shorten, shorten_value
+
+if TYPE_CHECKING:
+    from nptad.detector import NPTAD
 
 BINS = 50
 """Bars of the score histogram."""
@@ -120,6 +121,7 @@ def summarise(
 
     Examples
     --------
+    >>> from nptad import NPTAD
     >>> x = np.random.default_rng(0).normal(size=(60, 1))
     >>> detector = NPTAD(n_members=2, n_steps=60, random_state=0).fit(np.hstack([x, 2 * x, -x]))
     >>> table = [[1.0, 2.0, -1.0], [1.0, -8.0, 5.0]]
@@ -242,6 +244,8 @@ def _column(column: Column, missing: int) -> dict[str, Any]:
 
 
 def _code(detector: NPTAD, detection: Detection) -> str:
+    from sklearn.base import BaseEstimator
+
     made = re.sub(r"\n\s*", " ", BaseEstimator.__repr__(detector, _LONGEST_CODE))
     return (
         f"from nptad import NPTAD\n\ndetector = {shorten(made, _LONGEST_CODE)}\n"
