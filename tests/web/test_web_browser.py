@@ -105,6 +105,7 @@ def orders_csv(rows=60):
 
 
 def choose(page, name, content):
+    page.wait_for_load_state()  # the script clears the field when the page is shown
     page.set_input_files("#file", {"name": name, "mimeType": "text/plain", "buffer": content})
 
 
@@ -227,7 +228,7 @@ def test_dropping_a_file_is_enough(page):
 def test_a_file_that_is_too_large_is_not_even_sent(page):
     page.evaluate("document.getElementById('drop').dataset.bytes = '10'")
     choose(page, "large.csv", orders_csv())
-    page.wait_for_selector("#upload-status:has-text('large.csv has 1 MB; this server takes 0 MB.')")
+    page.wait_for_selector("#upload-status:has-text('large.csv has 1 MB; the limit of this server is 0 MB.')")
 
 
 def test_two_tabs_a_queue_and_cancel(page, server):

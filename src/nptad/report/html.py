@@ -136,11 +136,11 @@ def make_environment(loader: BaseLoader | None = None) -> Environment:
         seen, expected, nearest = (cell_reason[name] for name in ("seen", "expected", "nearest"))
         remark = Markup("")
         if nearest is not None:
-            remark = Markup(' <span class="muted">a similar row has {}</span>').format(cell(nearest))
+            remark = Markup(', <span class="muted">a similar row has {}</span>').format(cell(nearest))
         elif expected == seen and cell_reason["probability"] is not None:
-            remark = Markup(' <span class="muted">{} likely</span>').format(percent(cell_reason["probability"]))
+            remark = Markup(', <span class="muted">{} likely</span>').format(percent(cell_reason["probability"]))
         elif expected is not None:
-            remark = Markup(' <span class="muted">expected {}</span>').format(estimate(expected))
+            remark = Markup(', <span class="muted">expected {}</span>').format(estimate(expected))
         return Markup("<b>{}</b> {}{}").format(text(cell_reason["column"]), cell(seen), remark)
 
     environment.filters |= {
