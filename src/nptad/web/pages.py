@@ -14,7 +14,7 @@ from starlette.responses import HTMLResponse
 from nptad.report.html import make_environment
 from nptad.web.jobs import Job
 from nptad.web.runner import Runner
-from nptad.wording import moment
+from nptad.wording import duration, moment
 
 PHASES = {
     "Training": "Learn what normal rows look like",
@@ -78,9 +78,8 @@ def remaining(seconds: float | None) -> str:
         return "estimating the time left"
     if seconds < 5:
         return "a few seconds left"
-    if seconds < 90:
-        return f"about {max(5, 5 * round(seconds / 5))} s left"
-    return f"about {seconds / 60:.0f} min left" if seconds < 5400 else f"about {seconds / 3600:.1f} h left"
+    step = 5 if seconds < 90 else 60
+    return f"about {duration(step * round(seconds / step))} left"
 
 
 def shown_name(name: str) -> str:
