@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from nptad.detector import NPTAD
 from nptad.errors import InputError
-from nptad.explain.result import Explanation
+from nptad.explain.result import EXPLAINED_ROWS, Explanation
 from nptad.explain.sentences import reasons_text
 from nptad.scoring.calibrate import CALIBRATION_ROWS, DecisionRule, Detection, smallest_share
 from nptad.tables.frames import RawColumns, read_columns, to_arrow
@@ -22,9 +22,6 @@ _T = TypeVar("_T")
 
 DEFAULT_SHARE = 0.01
 """Share of the rows that is flagged in a table that is its own training set, if nothing is said; at least one row."""
-
-EXPLAINED_ROWS = 10
-"""Rows explained if fewer are flagged: those with the highest scores."""
 
 
 @dataclass(frozen=True)

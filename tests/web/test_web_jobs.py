@@ -56,7 +56,7 @@ def test_a_file_is_read_while_a_job_runs(browser):
     assert browser.new_job("other.csv").state == "draft"
     assert browser.get(f"/jobs/{running.id}/status").json() == {
         "state": "running",
-        "line": "running, 25 %",
+        "line": "running, 25%",
         "phase": "Training",
         "share": 0.25,
         "left": "about 40 s left",
@@ -141,7 +141,7 @@ def test_impossible_choices_come_back_with_what_was_entered(browser):
     job = browser.new_job()
     answer = browser.post(f"/jobs/{job.id}/run", {"use-0": "category", "share": "0.1", "seed": "7"})
     assert answer.status_code == 400
-    assert "at least 1 %" in answer.text
+    assert "at least 1%" in answer.text
     assert 'value="0.1"' in answer.text
     assert '<option value="category" selected>' in answer.text
     assert job.state == "draft"

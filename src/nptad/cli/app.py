@@ -28,8 +28,8 @@ app = App(
     suppress_keyboard_interrupt=False,  # main says what it means for files
     help="""Find the anomalous rows of a table and say why.
 
-    `nptad detect data.csv` looks for them inside one table. `nptad fit` learns what is normal from one table,
-    `nptad score` and `nptad explain` judge the rows of others.""",
+    `nptad detect data.csv` finds them inside one table. `nptad fit` learns from a table of normal rows; `nptad score`
+    and `nptad explain` then score and explain the rows of other tables.""",
 )
 app.register_install_completion_command(help="Make the shell complete nptad's commands and options.")
 
@@ -57,36 +57,36 @@ def detect(
     quiet: bool = False,
     json: bool = False,
 ) -> None:
-    """Find the anomalies inside one table: every row is judged by models that have not seen it.
+    """Find the anomalies inside one table. Every row is scored by models that were not trained on it.
 
     Parameters
     ----------
     data : str
         CSV, TSV, Parquet, Arrow, Feather or JSON lines file; `-` for standard input.
     output : str
-        Write score, p-value, flag and reasons of every row to this file; `-` for CSV on standard output.
+        Write the score, p-value, flag and reasons of every row to this file; `-` for CSV on standard output.
     report : Path
-        Write a report as one HTML file.
+        Write a report to this HTML file.
     model : Path
-        Keep the fitted model in this directory, for `nptad score`.
+        Save the fitted model to this directory, for `nptad score`.
     share : float
-        Share of the rows to flag. By default 0.01, but at least one row.
+        Share of the rows to flag; by default 0.01, and at least one row.
     ignore : str
-        Columns that say nothing about a row, such as IDs, separated by commas; results carry them along.
+        Columns to ignore, such as IDs, separated by commas; results include them.
     categorical : str
-        Number columns that are categories, separated by commas.
+        Number columns to use as categories, separated by commas.
     label : str
-        Column that marks known anomalies with 1, or `column=value`; used to judge the result, never to find it.
+        Column that marks known anomalies with 1, or `column=value`. It is only compared with the result.
     top : int
-        Rows to print.
+        Number of rows to print.
     seed : int
         The same seed gives the same result.
     time_limit : float
-        Seconds of training at most.
+        Limit of the training time in seconds.
     device : str
-        Such as `cpu` or `cuda`.
+        Device to compute on, such as `cpu` or `cuda`.
     quiet : bool
-        No progress bars and notes.
+        Do not print progress bars and notes.
     json : bool
         Print a summary as JSON instead of a table.
     """
@@ -107,7 +107,8 @@ def detect(
 
     # What imports torch, only after the cheap mistakes have been told.
     from nptad.cli.terminal import print_anomalies, print_json, print_quality
-    from nptad.pipeline import EXPLAINED_ROWS, detect_table
+    from nptad.explain.result import EXPLAINED_ROWS
+    from nptad.pipeline import detect_table
     from nptad.report import LISTED_ROWS, summarise, write_report
 
     result = detect_table(
@@ -152,32 +153,32 @@ def fit(
     quiet: bool = False,
     json: bool = False,
 ) -> None:
-    """Learn from a table what normal rows look like and keep the model.
+    """Learn from a table of normal rows, and save the model.
 
     Parameters
     ----------
     data : str
         Table file of normal rows; `-` for standard input.
     model : Path
-        Directory to write the model to; one that holds a model is replaced.
+        Directory to save the model to; a model that is there is replaced.
     ignore : str
-        Columns that say nothing about a row, separated by commas.
+        Columns to ignore, separated by commas.
     categorical : str
-        Number columns that are categories, separated by commas.
+        Number columns to use as categories, separated by commas.
     seed : int
         The same seed gives the same model.
     time_limit : float
-        Seconds of training at most.
+        Limit of the training time in seconds.
     nproc : int
-        Processes on this machine that train together, each on rows or a GPU of its own.
+        Processes on this machine that train together, each with its own rows or GPU.
     checkpoint : Path
-        File that keeps the state of training now and then; the same command goes on from it. Removed at the end.
+        File for the state of training. The same command continues from it. It is removed at the end.
     device : str
-        Such as `cpu` or `cuda`.
+        Device to compute on, such as `cpu` or `cuda`.
     quiet : bool
-        No progress bars and notes.
+        Do not print progress bars and notes.
     json : bool
-        Print what was learnt as JSON.
+        Print a description of the model as JSON.
     """
     from nptad.cli.arguments import check_places
     from nptad.models.folder import require_room
@@ -229,37 +230,39 @@ def score(
 ) -> None:
     """Score the rows of a table with a saved model.
 
-    With a directory as output, files of any size are scored part by part: run the command again after it was stopped,
-    and it goes on.
+    With a directory as output, files of any size are scored part by part. If the command was stopped, run it again: it
+    continues.
 
     Parameters
     ----------
     model : Path
         Directory that `nptad fit` wrote.
     data : str
-        Table file with the columns of the training table; `-` for standard input. For a directory as output also a
-        pattern in quotation marks, such as `'in/*.parquet'`.
+        Table file with the columns of the training table; `-` for standard input. With a directory as output, also a
+        quoted pattern such as `'in/*.parquet'`.
     output : str
-        File for score, p-value and flag of every row; `-` for CSV on standard output. A directory, existing or with a
-        `/` at the end, gets Parquet parts.
+        File for the score, p-value and flag of every row; `-` for CSV on standard output. A directory (an existing
+        one, or a name that ends with `/`) gets Parquet parts.
     fdr : float
-        Flag rows such that this share of them is wrong, on average. By default 0.05. Not with a directory.
+        False discovery rate: the share of normal rows among the flagged rows, on average. By default 0.05. Not with
+        a directory.
     false_alarm_rate : float
-        Instead, flag this share of the normal rows; with a directory by default 0.01.
+        Share of the normal rows to flag, instead of `--fdr`; with a directory by default 0.01.
     reasons : bool
-        Say why for the flagged rows.
+        Write the reasons of the flagged rows.
     ignore : str
-        Columns to set aside and carry along, separated by commas.
+        Columns to ignore, separated by commas; results include them.
     label : str
-        Column that marks known anomalies with 1, or `column=value`, to judge the result. Not with a directory.
+        Column that marks known anomalies with 1, or `column=value`. It is only compared with the result. Not with a
+        directory.
     jobs : int
-        With a directory: processes that score; by default one for each core, or for each GPU.
+        With a directory: number of processes; by default one for each core, or one for each GPU.
     engine : {"local", "ray"}
-        With a directory: where they run, here or on a Ray cluster.
+        With a directory: where the processes run, on this machine or on a Ray cluster.
     device : str
-        Such as `cpu` or `cuda`.
+        Device to compute on, such as `cpu` or `cuda`.
     quiet : bool
-        No progress bars and notes.
+        Do not print progress bars and notes.
     json : bool
         Print a summary as JSON on standard output; needs an output file.
     """
@@ -319,7 +322,7 @@ def explain(
     quiet: bool = False,
     json: bool = False,
 ) -> None:
-    """Say why rows are anomalous: cell by cell, seen against expected, and the nearest training row.
+    """Explain the scores of rows: seen and expected values of each cell, and the nearest training row.
 
     Parameters
     ----------
@@ -330,11 +333,11 @@ def explain(
     rows : str
         Row numbers, counted from 0, such as `3,17` or `5-9`.
     ignore : str
-        Columns to set aside, separated by commas.
+        Columns to ignore, separated by commas.
     device : str
-        Such as `cpu` or `cuda`.
+        Device to compute on, such as `cpu` or `cuda`.
     quiet : bool
-        No notes.
+        Do not print notes.
     json : bool
         Print as JSON.
     """
@@ -360,7 +363,7 @@ def explain(
 
 @app.command
 def info(model: Path, /, *, json: bool = False) -> None:
-    """Show what a saved model was fitted on and how.
+    """Show how a saved model was fitted.
 
     Parameters
     ----------
@@ -378,7 +381,7 @@ def info(model: Path, /, *, json: bool = False) -> None:
 
 @app.command
 def demo(*, seed: Seed = 0) -> None:
-    """Find ten unusual wines among normal ones, in under a minute.
+    """Find ten unusual wines among normal ones, in less than a minute.
 
     Parameters
     ----------
@@ -390,7 +393,7 @@ def demo(*, seed: Seed = 0) -> None:
     run_demo(seed)
 
 
-app.command("nptad.web.command:serve", help="Open a page in the browser: drop a table, see its anomalies.")
+app.command("nptad.web.command:serve", help="Find anomalies in the browser: drop a table on a page.")
 if find_spec("pooch") and find_spec("psutil"):  # the extra `bench` is installed
     app.command(
         "nptad.bench.commands:app",

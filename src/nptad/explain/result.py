@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 from nptad.explain.display import SHOWN_ROWS, encodable, plot_row, rows_html
 
+EXPLAINED_ROWS = 10
+"""Rows with the highest scores that are explained if fewer are flagged."""
+
 
 @dataclass(frozen=True)
 class CellReason:

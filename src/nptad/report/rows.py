@@ -1,32 +1,33 @@
-"""The listed rows of a report: which they are, why they are listed, and what the model compared them with."""
+"""The listed rows of a report: which rows, why, and which training rows they were compared with."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
-from nptad.detector import NPTAD
-from nptad.explain.result import Explanation, RowExplanation
-from nptad.pipeline import EXPLAINED_ROWS
+from nptad.explain.result import EXPLAINED_ROWS, Explanation, RowExplanation
 from nptad.scoring.calibrate import Detection
 from nptad.tables.encode import decode_cell, match, readable
 from nptad.tables.frames import RawColumns
 from nptad.tables.schema import Schema
-from nptad.wording import rounded, shorten, shorten_value
+from nptad.wording import cell, rounded, shorten, shorten_value
+
+if TYPE_CHECKING:
+    from nptad.detector import NPTAD
 
 LISTED_ROWS = 200
-"""Rows listed at most, if nothing is said."""
+"""Rows listed at most, by default."""
 
 SHOWN_REASONS = 10
-"""Cells listed for a row, those with the largest contributions; the others are summed up."""
+"""Cells with the largest contributions that are listed for a row; the others are summed up."""
 
 ATTENDED_ROWS = 5
-"""Training rows listed for an anomaly, those with the largest weights."""
+"""Training rows with the largest weights that are listed for a row."""
 
 TRAINING_CELLS = 3
-"""Their cells that are listed: in the columns of the first reasons."""
+"""Cells listed of a training row: those in the columns of the first reasons."""
 
 
 def count_missing(schema: Schema, columns: RawColumns) -> list[int]:
@@ -42,13 +43,13 @@ def choose(detection: Detection, max_rows: int) -> np.ndarray:
 
 
 def key_texts(keys: pa.Table, rows: np.ndarray) -> list[list[str | None]]:
-    """What tells each of these rows apart."""
+    """The keys of these rows as texts."""
     values = [[column[int(row)].as_py() for column in keys.columns] for row in rows]
-    return [[None if value is None else shorten(str(value)) for value in row] for row in values]
+    return [[value if value is None else cell(value) if value != "" else "" for value in row] for row in values]
 
 
 def describe(detector: NPTAD, explanation: Explanation) -> list[dict[str, Any]]:
-    """What is said about each listed row: its suspicious cells, its nearest training row, those the model leaned on."""
+    """For each listed row its suspicious cells, its nearest training row and the attended training rows."""
     schema, ensemble = detector.schema_, detector.ensemble_
     column_of = {column.name: (j, column) for j, column in enumerate(schema.used)}
     place_of = {int(row): place for place, row in enumerate(ensemble.context_source)}
@@ -90,7 +91,7 @@ def heat_map(schema: Schema, explanation: Explanation) -> dict[str, Any]:
     totals = shares.sum(axis=1, keepdims=True)
     shares /= np.where(totals > 0, totals, 1.0)
     order = np.argsort(-shares.sum(axis=0), kind="stable")
-    names = [shorten_value(str(column.name)) for column in schema.used]
+    names = [shorten(str(column.name)) for column in schema.used]
     return {"columns": [names[j] for j in order], "shares": shares[:, order].round(4).tolist()}
 
 
@@ -100,7 +101,7 @@ def _reasons(why: RowExplanation) -> dict[str, Any]:
     return {
         "reasons": [
             {
-                "column": shorten_value(str(reason.column)),
+                "column": shorten(str(reason.column)),
                 "seen": shorten_value(reason.seen),
                 "expected": shorten_value(reason.expected),
                 "contribution": rounded(reason.contribution),

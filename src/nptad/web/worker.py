@@ -35,7 +35,7 @@ from nptad.tables.selection import column_names
 from nptad.web import example, jobs
 from nptad.web.choices import Choices, categorical_columns, default_choices, ignored_columns, label_column
 from nptad.web.columns import describe_columns, is_carriable
-from nptad.wording import number, percent, shorten
+from nptad.wording import figure, plural
 
 if TYPE_CHECKING:
     from nptad.pipeline import TableResult
@@ -167,7 +167,7 @@ def detect(
     ours = [note for note in caught if issubclass(note.category, TableWarning | MaskBankWarning)]
     notes = dict.fromkeys(str(note.message) for note in ours)
     n_flagged = int(result.detection.anomaly.sum())
-    return {"headline": f"{n_flagged:,} row{'s' if n_flagged != 1 else ''} flagged", "notes": list(notes)}
+    return {"headline": f"{plural(n_flagged, 'row')} flagged", "notes": list(notes)}
 
 
 def _listener(pace: Pace, tell: Tell) -> Callable[[str, int, int], None]:
@@ -176,7 +176,7 @@ def _listener(pace: Pace, tell: Tell) -> Callable[[str, int, int], None]:
 
     def hear(phase: str, done: int, total: int) -> None:
         nonlocal last_told, last_phase
-        share, left = pace.hear(phase, done, total)
+        share, left = pace.update(phase, done, total)
         now = time.monotonic()
         if phase != last_phase or now - last_told >= _SECONDS_BETWEEN_MESSAGES:
             last_told, last_phase = now, phase
@@ -198,39 +198,28 @@ def _write_result(directory: Path, result: TableResult, summary: dict[str, Any])
             archive.write(path, f"model/{path.name}")
     shutil.rmtree(model)
     write_report(summary, directory / jobs.REPORT)
-    text = json.dumps(_digest(summary, result), ensure_ascii=False)
+    text = json.dumps(_digest(summary), ensure_ascii=False)
     (directory / jobs.DIGEST).write_text(text, encoding="utf-8")
 
 
-def _digest(summary: dict[str, Any], result: TableResult) -> dict[str, Any]:
-    """What the page of a result shows, in words."""
-    carried, names = result.carried, result.keys.column_names[:1]
-    listed = summary["anomalies"][:LISTED]
+def _digest(summary: dict[str, Any]) -> dict[str, Any]:
+    """What the page of a result shows."""
     return {
-        "statement": summary["result"]["statement"],
-        "meaning": summary["result"]["meaning"],
-        "notes": summary["result"]["notes"],
-        "n_flagged": summary["result"]["n_flagged"],
-        "names": [shorten(name, 24) for name in names],
+        **{name: summary["result"][name] for name in ("statement", "meaning", "notes", "n_flagged")},
+        "names": summary["key_columns"][:1],
         "labelled": summary["labels"] is not None,
         "rows": [
             {
                 "row": anomaly["row"],
-                "names": [shorten(str(carried[name][anomaly["row"]].as_py()), 40) for name in names],
-                "score": number(anomaly["score"], 3),
-                "p_value": number(anomaly["p_value"], 2),
+                "names": anomaly["key"][:1],
+                "score": figure(anomaly["score"]),
+                "p_value": figure(anomaly["p_value"], 2),
                 "label": anomaly["label"],
-                "reasons": [{**reason, "likely": _likely(reason)} for reason in anomaly["reasons"][:3]],
+                "reasons": anomaly["reasons"][:3],
             }
-            for anomaly in listed
+            for anomaly in summary["anomalies"][:LISTED]
         ],
     }
-
-
-def _likely(reason: dict[str, Any]) -> str | None:
-    """How likely a category was that is the expected one itself."""
-    expected_itself = reason["probability"] is not None and reason["seen"] == reason["expected"]
-    return percent(reason["probability"]) if expected_itself else None
 
 
 def _command(name: str, choices: Choices, columns: Sequence[dict[str, Any]]) -> str | None:
