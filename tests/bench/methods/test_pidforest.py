@@ -115,8 +115,8 @@ def test_any_batch_gives_the_same_bits():
 def test_blocks_do_not_change_the_scores(monkeypatch):
     x = np.random.default_rng(0).normal(size=(120, 4))
     expected = PIDForest(n_trees=10, random_state=0).fit(x).score(x)
-    monkeypatch.setattr("nptad.bench.methods.pidforest._CELLS", 50)
-    monkeypatch.setattr("nptad.bench.methods.pidforest._ROWS", 7)
+    monkeypatch.setattr("nptad.bench.methods.pidforest.CELLS", 50)
+    monkeypatch.setattr("nptad.bench.methods.forests.ROWS", 7)
     np.testing.assert_array_equal(PIDForest(n_trees=10, random_state=0).fit(x).score(x), expected)
 
 

@@ -116,8 +116,8 @@ def test_blocks_do_not_change_the_scores(monkeypatch):
     x = np.random.default_rng(0).normal(size=(100, 4))
     detector = RRCF(n_trees=10, random_state=0).fit(x)
     expected = detector.score(x)
-    monkeypatch.setattr("nptad.bench.methods.rrcf._CELLS", 50)
-    monkeypatch.setattr("nptad.bench.methods.rrcf._ROWS", 7)
+    monkeypatch.setattr("nptad.bench.methods.rrcf.CELLS", 50)
+    monkeypatch.setattr("nptad.bench.methods.forests.ROWS", 7)
     np.testing.assert_array_equal(detector.score(x), expected)
 
 

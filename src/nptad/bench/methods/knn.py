@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Self
 
 import numpy as np
 from sklearn.neighbors import NearestNeighbors
@@ -13,12 +14,14 @@ _CELLS = 2**22
 """Cells of neighbours in memory at a time."""
 
 
+@dataclass(kw_only=True, eq=False)
 class KNN:
-    """Distance to the k-th nearest training row (Ramaswamy, Rastogi and Shim, SIGMOD 2000).
+    """Distance to the k-th nearest training row.
 
-    The defaults are the method of the NPT-AD paper: k = 5 on standardised features. ``KNN(k=1, scaling="minmax")``,
-    the distance to the nearest training row on features brought to [0, 1], is the simplest detector one can think of
-    and a stronger one than its place in the literature suggests.
+    Ramaswamy, Rastogi and Shim, *Efficient Algorithms for Mining Outliers from Large Data Sets*, SIGMOD 2000. The
+    defaults are the method of the NPT-AD paper: k = 5 on standardised features. ``KNN(k=1, scaling="minmax")``, the
+    distance to the nearest training row on features brought to [0, 1], is the simplest detector there is, and stronger
+    than its place in the literature suggests.
 
     Parameters
     ----------
@@ -27,10 +30,6 @@ class KNN:
     scaling : {"standard", "minmax", "maxabs"}, default "standard"
         How features are scaled, with statistics of the training rows.
 
-    References
-    ----------
-    Ramaswamy, Rastogi, Shim: Efficient algorithms for mining outliers from large data sets. SIGMOD 2000.
-
     Examples
     --------
     >>> x = np.arange(10.0)[:, None]
@@ -38,11 +37,10 @@ class KNN:
     [0.056, 1.111]
     """
 
-    def __init__(self, *, k: int = 5, scaling: Scaling = "standard") -> None:
-        self.k = k
-        self.scaling = scaling
+    k: int = 5
+    scaling: Scaling = "standard"
 
-    def fit(self, x: Any) -> KNN:
+    def fit(self, x: Any) -> Self:
         """Remember the training rows ``x``."""
         rows = check_rows(x)
         k = check_count("k", self.k)
@@ -59,10 +57,10 @@ class KNN:
 
 
 class NeighbourIndex:
-    """Exact Euclidean neighbours among fixed rows: their numbers, and distances that do not depend on batch mates.
+    """Exact Euclidean neighbours among fixed rows: their numbers, and distances that do not depend on the batch.
 
-    scikit-learn takes a k-d tree for up to 15 columns and matrix products for more. The products' rounding depends on
-    what else is in the batch and gives equal rows a distance above 0, so distances are computed anew from differences.
+    scikit-learn takes a k-d tree for up to 15 columns and matrix products for more. The rounding of a product depends
+    on the rest of the batch, and equal rows get a distance above 0. So distances are computed again from differences.
 
     Parameters
     ----------
@@ -83,7 +81,7 @@ class NeighbourIndex:
         Parameters
         ----------
         rows : ndarray, optional
-            The rows whose neighbours are wanted; by default those of the index, each without itself as a neighbour.
+            The rows whose neighbours are wanted; by default those of the index, none its own neighbour.
 
         Returns
         -------
