@@ -161,8 +161,8 @@ def _npt_method(name: str, label: str, row_attention: str | None) -> MethodSpec:
 
 _BASELINES = "nptad.bench.methods."
 _MASK_NOTE = (
-    "of more than 5,000 masks (arrhythmia, musk, speech, mnist, backdoor) a random sample of that size is used, and of "
-    "more than 10,000 training rows; the paper samples rows of forestcover, fraud and backdoor only."
+    "at most 5,000 masks (not all on arrhythmia, musk, speech, mnist and backdoor) and 10,000 training rows, drawn at "
+    "random; the paper samples rows of forestcover, fraud and backdoor only."
 )
 _COPOD_NOTE = "PyOD takes the distributions of training and test rows together: it sees the test rows without labels."
 _PIDFOREST_NOTE = (
