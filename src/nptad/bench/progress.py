@@ -1,4 +1,4 @@
-"""A live view of a benchmark: how much is done, what came last, and how long the rest will take."""
+"""A live view of a benchmark: how much is done, the last run, and the time left."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from nptad.bench.worker import Task
 
 @contextmanager
 def live_view(tasks: list[Task], results: Path, console: Console) -> Iterator[Callable[[RunRecord], None]]:
-    """Yield a function to call with each record; on a terminal a bar, otherwise a line per record."""
+    """Yield a function to call with each record; it shows a bar on a terminal, otherwise a line per record."""
     work = Work(tasks, results)
     if not console.is_terminal:
         yield lambda record: console.print(f"{work.finish(record)}  {describe(record)}", markup=False, soft_wrap=True)
@@ -43,7 +43,7 @@ def describe(record: RunRecord) -> str:
 
 
 class Work:
-    """The runs ahead, weighed by the time that earlier runs of the same method on the same data set took."""
+    """The runs to do, weighted by the time of earlier runs of the same method on the same data set."""
 
     def __init__(self, tasks: list[Task], results: Path) -> None:
         seconds: dict[tuple[str, str, str], list[float]] = {}
@@ -51,9 +51,11 @@ class Work:
             if r["outcome"] == "done":
                 seconds.setdefault((r["dataset"], r["method"], r["preset"]), []).append(sum(r["seconds"].values()))
         typical = {key: median(values) for key, values in seconds.items()}
-        usual = median(typical.values()) if typical else 1.0
+        overall = median(typical.values()) if typical else 1.0
         self.weights = {
-            (task.dataset, task.method, task.preset, seed): typical.get((task.dataset, task.method, task.preset), usual)
+            (task.dataset, task.method, task.preset, seed): typical.get(
+                (task.dataset, task.method, task.preset), overall
+            )
             for task in tasks
             for seed in task.seeds
         }
@@ -63,13 +65,13 @@ class Work:
         self.started = time.monotonic()
 
     def finish(self, record: RunRecord) -> str:
-        """Take note of a record; returns the summary."""
+        """Count a record and return the summary."""
         key = (record["dataset"], record["method"], record["preset"], record["seed"])
         self.spent += self.weights.pop(key, 0.0)
         return self.summary()
 
     def summary(self) -> str:
-        """Runs done of all, and the time left at the pace so far."""
+        """Number of runs done, and the time left at the speed so far."""
         done = self.total - len(self.weights)
         text = f"{done}/{self.total} runs"
         if self.spent > 0:

@@ -38,43 +38,30 @@ leaky_relu = partial(nn.LeakyReLU, 0.2)
 
 @dataclass(kw_only=True, eq=False)
 class DeepBaseline(ABC):
-    """A detector made of networks trained by Adam on mini-batches of the training rows.
-
-    Parameters
-    ----------
-    n_epochs : int
-        Passes through the training rows; rows that do not fill a batch are left out of a pass. A small table has only
-        one batch per epoch, too few steps for the loss to fall. So a method with the settings of a named data set makes
-        at least as many steps as on that set.
-    batch_size : int
-        Rows per step; all rows if there are fewer.
-    learning_rate : float
-        Of Adam, whose other settings are torch's.
-    max_steps : int
-        Largest number of steps, which bounds the time for large tables. Schedules (warm-up, decay of the learning rate)
-        are shortened to the number of steps.
-    decay : float, default 1.0
-        Factor on the learning rate per epoch.
-    random_state : int, numpy Generator or RandomState, optional
-        The only source of randomness.
-    device : str, default "cpu"
-        A torch device. Random numbers are drawn on the CPU, so they are the same on all devices.
-    verbose : bool, default False
-        Show a progress bar.
-    """
+    """A detector made of networks trained by Adam on mini-batches of the training rows."""
 
     n_epochs: int
+    """Passes through the training rows; rows that do not fill a batch are left out of a pass."""
     batch_size: int
+    """Rows per step; all rows if there are fewer."""
     learning_rate: float
+    """Learning rate of Adam, whose other settings are torch's."""
     max_steps: int = 2000
+    """Largest number of steps, which bounds the time for large tables. Schedules (warm-up, decay of the learning rate)
+    are shortened to the number of steps."""
     decay: float = 1.0
+    """Factor on the learning rate per epoch."""
     random_state: int | np.random.Generator | np.random.RandomState | None = None
+    """The only source of randomness."""
     device: str = "cpu"
+    """A torch device. Random numbers are drawn on the CPU, so they are the same on all devices."""
     verbose: bool = False
+    """Show a progress bar."""
 
     _scaling: ClassVar[Scaling] = "standard"
     _min_steps: ClassVar[int] = 1
-    """Steps on a small table, even if its epochs have fewer."""
+    """Smallest number of steps: a small table has one batch per epoch, too few steps for the loss to fall. Methods with
+    the settings of a named data set make at least as many steps as on that set."""
     _chunk_rows: ClassVar[int] = 256
     """Rows to score at a time."""
 

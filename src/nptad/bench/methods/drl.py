@@ -29,29 +29,6 @@ class DRL(DeepBaseline):
     of the losses. The authors choose epochs (200 unless said otherwise), weights and scaling for each data set; here
     they are the same for all. Our choices: standardised columns; the separation of all rows of a batch instead of a
     random 80 %; no weight decay (theirs is 0.00001); at most 2000 steps, which is less than 200 epochs above 5120 rows.
-
-    Parameters
-    ----------
-    n_epochs, batch_size, learning_rate, max_steps, decay, random_state, device, verbose
-        See :class:`~nptad.bench.methods.deep.DeepBaseline`.
-    n_vectors : int, default 5
-        Orthonormal vectors.
-    hidden : int, default 128
-        Units of each hidden layer.
-    embedding : int, default 128
-        Dimensions of an embedded row; at least ``n_vectors``.
-    separation_weight : float, default 0.06
-        Of the separation loss; the decomposition has weight 1.
-    alignment_weight : float, default 0.1
-        Of the alignment loss.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> x = np.random.default_rng(0).normal(size=(200, 3))
-    >>> normal, odd = DRL(n_epochs=20, random_state=0).fit(x).score([[0, 0, 0], [5, -5, 5]])
-    >>> bool(odd > normal)
-    True
     """
 
     n_epochs: int = 200
@@ -59,10 +36,15 @@ class DRL(DeepBaseline):
     learning_rate: float = 0.05
     decay: float = 0.98
     n_vectors: int = 5
+    """Orthonormal vectors."""
     hidden: int = 128
+    """Units of each hidden layer."""
     embedding: int = 128
+    """Dimensions of an embedded row; at least ``n_vectors``."""
     separation_weight: float = 0.06
+    """Weight of the separation loss; the decomposition has weight 1."""
     alignment_weight: float = 0.1
+    """Weight of the alignment loss."""
 
     def _build(self, n_rows: int, n_columns: int) -> nn.Module:
         if self.n_vectors > self.embedding:

@@ -27,45 +27,25 @@ class DROCC(DeepBaseline):
     50 ascent steps of 0.001, the first quarter of the training without adversarial rows, standardised columns. Our
     choices: a constant learning rate (theirs falls in three steps to a thousandth); at least 600 steps, as many as
     abalone has here (1,600 there, on more rows); at most 2000 steps, which is less than 200 epochs above 2560 rows.
-
-    Parameters
-    ----------
-    n_epochs, batch_size, learning_rate, max_steps, decay, random_state, device, verbose
-        See :class:`~nptad.bench.methods.deep.DeepBaseline`.
-    hidden : int, default 128
-        Units of the hidden layer.
-    radius : float, default 3.0
-        Rows nearer than this to a training row count as normal.
-    gamma : float, default 2.0
-        Adversarial rows are at most ``gamma * radius`` away.
-    adversarial_weight : float, default 1.0
-        Weight of the loss on adversarial rows.
-    n_ascents : int, default 50
-        Steps of the search for an adversarial row.
-    ascent_step : float, default 0.001
-        Length of such a step.
-    warm_up : float, default 0.25
-        Share of the training without adversarial rows, at its start.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> x = np.random.default_rng(0).normal(size=(200, 3))
-    >>> normal, odd = DROCC(max_steps=60, random_state=0).fit(x).score([[0, 0, 0], [5, -5, 5]])
-    >>> bool(odd > normal)
-    True
     """
 
     n_epochs: int = 200
     batch_size: int = 256
     learning_rate: float = 0.001
     hidden: int = 128
+    """Units of the hidden layer."""
     radius: float = 3.0
+    """Rows nearer than this to a training row count as normal."""
     gamma: float = 2.0
+    """Adversarial rows are at most ``gamma * radius`` away."""
     adversarial_weight: float = 1.0
+    """Weight of the loss on adversarial rows."""
     n_ascents: int = 50
+    """Steps of the search for an adversarial row."""
     ascent_step: float = 0.001
+    """Length of such a step."""
     warm_up: float = 0.25
+    """Share of the training without adversarial rows, at its start."""
 
     _min_steps: ClassVar[int] = 600
 

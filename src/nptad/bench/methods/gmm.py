@@ -27,30 +27,16 @@ class GMMEnsemble:
     workshop on outlier detection and description, 2013: its members differ in both, and in their bootstrap sample of
     the training rows. Unlike there, no member is discarded. Mixtures are scikit-learn's, with full covariances, on
     standardised features.
-
-    Parameters
-    ----------
-    n_members : int, default 15
-        Mixtures in the ensemble.
-    n_components : sequence of int, default (6, 7, 8, 9, 10)
-        Numbers of components, which the members take in turn; at most the number of different rows in the sample.
-    max_samples : int, default 10_000
-        Rows of a bootstrap sample; at most the number of training rows.
-    random_state : int, optional
-        Seed of the samples and the starts.
-
-    Examples
-    --------
-    >>> x = np.random.default_rng(0).normal(size=(200, 3))
-    >>> normal, odd = GMMEnsemble(n_members=3, random_state=0).fit(x).score([[0, 0, 0], [5, -5, 5]])
-    >>> bool(odd > normal)
-    True
     """
 
     n_members: int = 15
+    """Mixtures in the ensemble."""
     n_components: Sequence[int] = (6, 7, 8, 9, 10)
+    """Numbers of components, which the members take in turn; at most the number of different rows in the sample."""
     max_samples: int = 10_000
+    """Rows of a bootstrap sample; at most the number of training rows."""
     random_state: int | None = None
+    """Seed of the samples and the starts."""
 
     def fit(self, x: Any) -> Self:
         """Fit the mixtures to bootstrap samples of the training rows ``x``."""

@@ -37,31 +37,6 @@ class GOAD(DeepBaseline):
 
     So small a network depends on its initial weights: on mammography two of three seeds have an AUROC of 86 and 89 %,
     the third one, whose signal is weak from the start, 44 %.
-
-    Parameters
-    ----------
-    n_epochs, batch_size, learning_rate, max_steps, decay, random_state, device, verbose
-        See :class:`~nptad.bench.methods.deep.DeepBaseline`.
-    n_maps : int, default 256
-        M, the number of random maps.
-    mapped : int, default 32
-        Dimensions of a mapped row.
-    hidden : int, default 8
-        Units per layer, the last one (the features) included.
-    n_layers : int, default 5
-        Layers of f.
-    margin : float, default 1.0
-        How much nearer (in squared distance) its own centre should be than any other.
-    triplet_weight : float, default 0.1
-        Weight of the triplet-centre loss; the cross-entropy has weight 1.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> x = np.random.default_rng(0).normal(size=(200, 3))
-    >>> normal, odd = GOAD(n_maps=64, random_state=0).fit(x).score([[0, 0, 0], [5, -5, 5]])
-    >>> bool(odd > normal)
-    True
     """
 
     n_epochs: int = 1
@@ -69,11 +44,17 @@ class GOAD(DeepBaseline):
     learning_rate: float = 0.001
     max_steps: int = 300
     n_maps: int = 256
+    """M, the number of random maps."""
     mapped: int = 32
+    """Dimensions of a mapped row."""
     hidden: int = 8
+    """Units per layer, the last one (the features) included."""
     n_layers: int = 5
+    """Layers of f."""
     margin: float = 1.0
+    """How much nearer (in squared distance) its own centre should be than any other."""
     triplet_weight: float = 0.1
+    """Weight of the triplet-centre loss; the cross-entropy has weight 1."""
 
     _min_steps: ClassVar[int] = 28
     _chunk_rows: ClassVar[int] = 64  # each row has n_maps^2 distances

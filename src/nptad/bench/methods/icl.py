@@ -32,25 +32,6 @@ class ICL(DeepBaseline):
     windows, learning rate 0.001, up to 2000 epochs until the loss of an epoch is below 0.001. Our choices: standardised
     columns; batches of 128; widths of the hidden layers; batch normalisation per window, without which the training
     loss stays far above 0.001; at most 3 networks of at most 600 steps each.
-
-    Parameters
-    ----------
-    n_epochs, batch_size, learning_rate, max_steps, decay, random_state, device, verbose
-        See :class:`~nptad.bench.methods.deep.DeepBaseline`; ``max_steps`` counts for each network.
-    temperature : float, default 0.01
-        Divides the cosines.
-    embedding : int, default 200
-        Dimensions of an embedded window or rest; hidden layers have a half or a quarter of it.
-    stop_loss : float, default 0.001
-        Training ends after an epoch whose mean loss is below this.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> x = np.random.default_rng(0).normal(size=(200, 3))
-    >>> normal, odd = ICL(max_steps=60, random_state=0).fit(x).score([[0, 0, 0], [5, -5, 5]])
-    >>> bool(odd > normal)
-    True
     """
 
     n_epochs: int = 2000
@@ -58,8 +39,11 @@ class ICL(DeepBaseline):
     learning_rate: float = 0.001
     max_steps: int = 600
     temperature: float = 0.01
+    """Divides the cosines."""
     embedding: int = 200
+    """Dimensions of an embedded window or rest; hidden layers have a half or a quarter of it."""
     stop_loss: float = 0.001
+    """Training ends after an epoch whose mean loss is below this."""
 
     def _n_members(self, n_rows: int, n_columns: int) -> int:
         return min(floor(100 / (log(n_rows) + n_columns)) + 1, MOST_MEMBERS)

@@ -23,13 +23,6 @@ class KNN:
     distance to the nearest training row on features brought to [0, 1], is the simplest detector there is, and stronger
     than its place in the literature suggests.
 
-    Parameters
-    ----------
-    k : int, default 5
-        Which neighbour's distance is the score; the farthest training row's if there are fewer.
-    scaling : {"standard", "minmax", "maxabs"}, default "standard"
-        How features are scaled, with statistics of the training rows.
-
     Examples
     --------
     >>> x = np.arange(10.0)[:, None]
@@ -38,7 +31,9 @@ class KNN:
     """
 
     k: int = 5
+    """Which neighbour's distance is the score; the farthest training row's if there are fewer."""
     scaling: Scaling = "standard"
+    """How features are scaled, with statistics of the training rows."""
 
     def fit(self, x: Any) -> Self:
         """Remember the training rows ``x``."""

@@ -25,18 +25,6 @@ class LOF:
     scikit-learn's (``novelty=True``), applied to distances that do not depend on the batch: among duplicates the factor
     magnifies rounding errors by ten orders of magnitude.
 
-    Parameters
-    ----------
-    k : int, default 20
-        Neighbours; all other training rows if there are fewer.
-    scaling : {"standard", "minmax", "maxabs"}, default "minmax"
-        How features are scaled, with statistics of the training rows.
-    max_samples : int, default 30_000
-        Largest number of training rows; of more, a random choice is kept. Every training row needs its own neighbours,
-        a cost that grows with the square of the number of rows.
-    random_state : int, optional
-        Seed of that choice.
-
     Examples
     --------
     >>> x = np.random.default_rng(0).normal(size=(200, 2))
@@ -46,9 +34,14 @@ class LOF:
     """
 
     k: int = 20
+    """Neighbours; all other training rows if there are fewer."""
     scaling: Scaling = "minmax"
+    """How features are scaled, with statistics of the training rows."""
     max_samples: int = 30_000
+    """Largest number of training rows; of more, a random choice is kept. Every training row needs its own neighbours, a
+    cost that grows with the square of the number of rows."""
     random_state: int | None = None
+    """Seed of that choice."""
 
     def fit(self, x: Any) -> Self:
         """Compute the densities at the training rows ``x``, of which there must be at least two."""

@@ -33,29 +33,6 @@ class MCM(DeepBaseline):
     splits, where they report 72.7 and 98.1; 56 and 91.3 standardised), wine (100 against 80, one split) and glass (33
     against 22), about equal on ionosphere, cardio, pima and breastw, and worse on thyroid (54 against 73). But the
     result then depends on units. Columns between 0 and 1 work on wbc and fail on ionosphere (59 against 85).
-
-    Parameters
-    ----------
-    n_epochs, batch_size, learning_rate, max_steps, decay, random_state, device, verbose
-        See :class:`~nptad.bench.methods.deep.DeepBaseline`.
-    n_masks : int, default 15
-        K, the learnt masks; at least 3.
-    hidden : int, default 256
-        Units of each hidden layer.
-    latent : int, default 128
-        Dimensions between encoder and decoder.
-    temperature : float, default 0.1
-        Divides the cosines between masks.
-    diversity_weight : float, default 5.0
-        Of the diversity loss; the error has weight 1.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> x = np.random.default_rng(0).normal(size=(200, 3))
-    >>> normal, odd = MCM(n_epochs=5, hidden=32, random_state=0).fit(x).score([[0, 0, 0], [5, -5, 5]])
-    >>> bool(odd > normal)
-    True
     """
 
     n_epochs: int = 200
@@ -64,10 +41,15 @@ class MCM(DeepBaseline):
     decay: float = 0.98
     max_steps: int = 400
     n_masks: int = 15
+    """K, the learnt masks; at least 3."""
     hidden: int = 256
+    """Units of each hidden layer."""
     latent: int = 128
+    """Dimensions between encoder and decoder."""
     temperature: float = 0.1
+    """Divides the cosines between masks."""
     diversity_weight: float = 5.0
+    """Weight of the diversity loss; the error has weight 1."""
 
     def _build(self, n_rows: int, n_columns: int) -> nn.Module:
         if self.n_masks < 3:

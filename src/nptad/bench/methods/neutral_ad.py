@@ -37,39 +37,21 @@ class NeuTraLAD(DeepBaseline):
     and 1 the row of the least values is, like 30 % of the normal rows of mammography. Where zeros are ordinary in the
     table itself, the weakness remains. And tables of a few hundred rows are memorised: normal rows that were held out
     score far above the others.
-
-    Parameters
-    ----------
-    n_epochs, batch_size, learning_rate, max_steps, decay, random_state, device, verbose
-        See :class:`~nptad.bench.methods.deep.DeepBaseline`.
-    n_views : int, default 11
-        K, the learnt transformations.
-    view_hidden : int, default 200
-        Units of a view's hidden layer.
-    hidden : int, default 64
-        Units of each of the encoder's four hidden layers.
-    embedding : int, default 32
-        Dimensions of an encoded view.
-    temperature : float, default 0.1
-        Divides the cosines.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> x = np.random.default_rng(0).normal(20, size=(200, 3))
-    >>> normal, odd = NeuTraLAD(max_steps=200, random_state=0).fit(x).score([[20, 20, 20], [25, 15, 25]])
-    >>> bool(odd > normal)
-    True
     """
 
     n_epochs: int = 100
     batch_size: int = 128
     learning_rate: float = 0.0005
     n_views: int = 11
+    """K, the learnt transformations."""
     view_hidden: int = 200
+    """Units of a view's hidden layer."""
     hidden: int = 64
+    """Units of each of the encoder's four hidden layers."""
     embedding: int = 32
+    """Dimensions of an encoded view."""
     temperature: float = 0.1
+    """Divides the cosines."""
 
     _scaling: ClassVar[Scaling] = "maxabs"
     _min_steps: ClassVar[int] = 200

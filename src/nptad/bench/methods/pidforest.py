@@ -32,21 +32,6 @@ class PIDForest:
     the paper notes, the best intervals are those of an optimal histogram, found by dynamic programming. The samples are
     small, so it is done exactly here, not by the approximation for streams that the paper also names.
 
-    Parameters
-    ----------
-    n_trees : int, default 50
-        Trees in the forest.
-    max_depth : int, default 10
-        Largest number of cuts that lead to a final box.
-    n_buckets : int, default 5
-        Largest number of intervals per cut.
-    sample_size : int, default 100
-        Training rows per tree; all of them if there are fewer.
-    quantile : float, default 0.75
-        Which quantile over the trees is the score.
-    random_state : int, optional
-        Seed of the samples.
-
     Notes
     -----
     Written from the paper, with these choices where the paper is silent or unclear to us:
@@ -65,21 +50,20 @@ class PIDForest:
       quantile are our choices.
     * Rows of a sample are drawn without replacement. If the table is no larger than the sample, they are drawn with
       replacement: otherwise all trees would be the same.
-
-    Examples
-    --------
-    >>> x = np.random.default_rng(0).normal(size=(200, 3))
-    >>> normal, odd = PIDForest(random_state=0).fit(x).score([[0, 0, 0], [5, -5, 5]])
-    >>> bool(odd > normal)
-    True
     """
 
     n_trees: int = 50
+    """Trees in the forest."""
     max_depth: int = 10
+    """Largest number of cuts that lead to a final box."""
     n_buckets: int = 5
+    """Largest number of intervals per cut."""
     sample_size: int = 100
+    """Training rows per tree; all of them if there are fewer."""
     quantile: float = 0.75
+    """Which quantile over the trees is the score."""
     random_state: int | None = None
+    """Seed of the samples."""
 
     def fit(self, x: Any) -> Self:
         """Grow the forest on the training rows ``x``."""

@@ -28,35 +28,21 @@ class RRCF:
     expectation over all insertions. The walk visits one node per level whatever is drawn, so the exact mean costs no
     more than a sample. It has less variance, and a row's score does not depend on the other rows.
 
-    Parameters
-    ----------
-    n_trees : int, default 100
-        Trees in the forest.
-    sample_size : int, default 256
-        Training rows per tree, drawn without replacement; all of them if there are fewer.
-    scaling : {"standard", "minmax", "maxabs"}, default "minmax"
-        How features are scaled, with statistics of the training rows. The paper says nothing about scaling, but the
-        forest depends on it: without scaling, the feature with the largest numbers gets the cuts.
-    random_state : int, optional
-        Seed of the samples and the cuts.
-
     Notes
     -----
     The paper is about streams: every row first joins the sample and is then scored. Here the sample is drawn from the
     training rows and does not change. 100 trees of 256 points are customary; they are the defaults of Isolation Forest.
-
-    Examples
-    --------
-    >>> x = np.random.default_rng(0).normal(size=(200, 3))
-    >>> normal, odd = RRCF(random_state=0).fit(x).score([[0, 0, 0], [5, -5, 5]])
-    >>> bool(odd > normal)
-    True
     """
 
     n_trees: int = 100
+    """Trees in the forest."""
     sample_size: int = 256
+    """Training rows per tree, drawn without replacement; all of them if there are fewer."""
     scaling: Scaling = "minmax"
+    """How features are scaled, with statistics of the training rows. The paper says nothing about scaling, but the
+    forest depends on it: without scaling, the feature with the largest numbers gets the cuts."""
     random_state: int | None = None
+    """Seed of the samples and the cuts."""
 
     def fit(self, x: Any) -> Self:
         """Grow the forest on the training rows ``x``."""
