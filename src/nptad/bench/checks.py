@@ -27,8 +27,8 @@ def check_detector(make: Make, *, skip: Collection[str] = ()) -> None:
 
     Parameters
     ----------
-    make : callable
-        Makes a new, unfitted detector, each time with the same parameters and, if it is random, the same seed.
+    make : Make
+        Makes the detector.
     skip : collection of str, default ()
         Names of checks that the method cannot pass by its nature: a forest on random samples of the training rows
         depends on their order (``"training_order"``), a score relative to the batch on the other rows (``"batch"``),
@@ -38,8 +38,6 @@ def check_detector(make: Make, *, skip: Collection[str] = ()) -> None:
     ------
     AssertionError
         A check failed; the message has its name and what was wrong.
-    InputError
-        ``skip`` names a check that does not exist.
 
     Examples
     --------
@@ -247,15 +245,16 @@ CHECKS: dict[str, Callable[[Make], None]] = {
 
 def _train() -> np.ndarray:
     """Normal rows: two independent columns and two that depend on them, all of variance about 1."""
-    return _normal_rows(np.random.default_rng(0), 120)
+    return _normal_rows(120, seed=0)
 
 
 def _new() -> np.ndarray:
     """More rows of the same kind."""
-    return _normal_rows(np.random.default_rng(1), 40)
+    return _normal_rows(40, seed=1)
 
 
-def _normal_rows(random: np.random.Generator, n_rows: int) -> np.ndarray:
+def _normal_rows(n_rows: int, seed: int) -> np.ndarray:
+    random = np.random.default_rng(seed)
     free = random.normal(size=(n_rows, 2))
     bound = free @ np.array([[0.6, 0.8], [0.8, -0.6]]) + 0.1 * random.normal(size=(n_rows, 2))
     return np.hstack([free, bound])

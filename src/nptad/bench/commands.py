@@ -129,8 +129,8 @@ def run(
 
 def _exit_if_failed(n_failed: int, console: Console) -> None:
     if n_failed:
-        runs = "1 run" if n_failed == 1 else f"{n_failed} runs"
-        console.print(f"{runs} failed; `nptad bench status` says why, `--retry` repeats them.", soft_wrap=True)
+        runs = f"{n_failed} run{'s' * (n_failed > 1)}"
+        console.print(f"{runs} failed; `nptad bench status` shows why, `--retry` repeats them.", soft_wrap=True)
         sys.exit(1)
 
 
@@ -164,7 +164,7 @@ def status(
     for name in names:
         method_spec(name)
     for row in rows:
-        if not is_own(row):  # a set of the user's, whose module need not be there
+        if not is_own(row):  # the module of a user's set need not be there
             find_dataset(parse_name(row)[0])
     records = [r for r in records if r["dataset"] in rows and r["method"] in names]
     present = {(r["method"], r["preset"]) for r in records}

@@ -195,9 +195,9 @@ def _own_dataset(name: str) -> Dataset:
         categorical = tuple(int(j) for positions in more for j in positions)
         table = _table(name, np.asarray(x, dtype=np.float64), np.asarray(y), categorical)
         if table.y.all() or not table.y.any():
-            raise ValueError("there must be normal rows and anomalies")
+            raise ValueError("it needs normal rows and anomalies")
         if unknown := set(categorical) - set(range(table.x.shape[1])):
-            raise ValueError(f"there is no column {min(unknown)}")
+            raise ValueError(f"it has no column {min(unknown)}")
     n, d = table.x.shape
     return Dataset(
         *(name, n, d, int(table.y.sum()), name),
@@ -210,15 +210,7 @@ def _own_dataset(name: str) -> Dataset:
 
 
 def load(name: str, data: str | Path | None = None) -> Table:
-    """A data set by its name, from disk or the network, checked against the registry.
-
-    Parameters
-    ----------
-    name : str
-        A name in ``DATASETS`` or ``EXTRA``.
-    data : str or Path, optional
-        The folder to look in first; by default ``NPTAD_DATA``, if set.
-    """
+    """A data set by its name, from the folder ``data``, the cache or the network, checked against the registry."""
     dataset = find_dataset(name)
     path = find_file(name, data)
     if path is not None:

@@ -60,13 +60,13 @@ def draw_all(results: Path) -> list[Path]:
     with matplotlib.rc_context(_STYLE):
         for name, draw in drawings.items():
             figure = draw(series)
-            for suffix in ("svg", "png"):
+            for suffix, metadata in (("svg", {"Date": None}), ("png", None)):
                 path = results / "figures" / f"{name}.{suffix}"
                 if figure is None:
                     path.unlink(missing_ok=True)
                     continue
                 path.parent.mkdir(parents=True, exist_ok=True)
-                figure.savefig(path, bbox_inches="tight", dpi=150, metadata={"Date": None} if suffix == "svg" else None)
+                figure.savefig(path, bbox_inches="tight", dpi=150, metadata=metadata)
                 written.append(path)
     return written
 
@@ -99,8 +99,7 @@ def _bars(results: Results, summarise: Callable[[np.ndarray], np.ndarray], sign:
     chosen = [columns[i] for i in order]
     figure = Figure(figsize=(6, 0.34 * len(columns) + 0.9))
     axes = figure.subplots()
-    colours = [OURS if mine else OTHERS for mine in _ours(chosen)]
-    bars = axes.barh([column.label for column in chosen], heights[order], color=colours)
+    bars = axes.barh([column.label for column in chosen], heights[order], color=_colours(chosen))
     axes.bar_label(bars, fmt="%.1f", padding=3)
     axes.invert_yaxis()
     axes.set_title(title.format(count_datasets(common)), loc="left")
@@ -127,7 +126,7 @@ def critical_difference(results: Results) -> Figure | None:
         alpha=0.05,
         label_fmt_left="{label}",
         label_fmt_right="{label}",
-        color_palette={place: OURS if mine else DARK for place, mine in enumerate(_ours(columns))},
+        color_palette=dict(enumerate(_colours(columns, others=DARK))),
         text_h_margin=0.02 * float(np.ptp(list(ranks.values()))),
         elbow_props={"linewidth": 1},
         marker_props={"s": 16},
@@ -178,7 +177,7 @@ def accuracy_against_runtime(results: Results) -> Figure | None:
     figure = Figure(figsize=(7, 4.6))
     axes = figure.subplots()
     means = values.mean(axis=0)
-    axes.scatter(seconds, means, color=[OURS if mine else OTHERS for mine in _ours(columns)])
+    axes.scatter(seconds, means, color=_colours(columns))
     axes.set_xscale("log")
     axes.margins(x=0.2, y=0.15)
     _label_points(figure, axes, list(zip(seconds, means, strict=True)), [column.label for column in columns])
@@ -233,5 +232,5 @@ def ours_against_published(results: Results) -> Figure | None:
     return figure
 
 
-def _ours(columns: list[MethodColumn]) -> list[bool]:
-    return [column.method == "npt-ad" for column in columns]
+def _colours(columns: list[MethodColumn], others: str = OTHERS) -> list[str]:
+    return [OURS if column.method == "npt-ad" else others for column in columns]

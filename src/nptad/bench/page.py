@@ -11,23 +11,19 @@ from nptad.bench.presets import paper_settings
 from nptad.bench.registry import method_spec
 from nptad.bench.rules import RULES_TEXT
 from nptad.bench.run import shape_of
-from nptad.bench.stats import Results, Series, all_series, columns_of, datasets_of, gather, is_current, out_of_order
-from nptad.bench.store import RunRecord, require_records
-from nptad.bench.tables import (
-    CONTAMINATION,
-    NPT_AD,
-    ablation_table,
-    against_published,
-    contamination_table,
-    main_table,
-    paper_order,
-    published_f1,
-    rank_table,
-    rules_table,
-    rules_verdict,
-    runtime_table,
-    summary_table,
+from nptad.bench.stats import (
+    Results,
+    Series,
+    all_series,
+    columns_of,
+    datasets_of,
+    gather,
+    has_published_rows,
+    is_current,
+    out_of_order,
 )
+from nptad.bench.store import RunRecord, require_records
+from nptad.bench.tables import CONTAMINATION, NPT_AD, all_tables, paper_order, published_f1, rules_verdict
 from nptad.errors import NPTADError
 from nptad.io.atomic import replacing
 from nptad.nn.masks import bank_size
@@ -42,22 +38,7 @@ def write_page(results: Path) -> list[Path]:
     """Write all tables and the page, and return the files."""
     records = require_records(results / "runs")
     series = gather(records)
-    grids = {
-        grid.name: grid
-        for grid in (
-            summary_table(series),
-            rank_table(series),
-            main_table(series, "f1"),
-            main_table(series, "auroc"),
-            main_table(series, "average_precision"),
-            against_published(series),
-            ablation_table(series),
-            runtime_table(series),
-            rules_table(series, "f1"),
-            rules_table(series, "auroc"),
-            contamination_table(series),
-        )
-    }
+    grids = all_tables(series)
     written = [path for grid in grids.values() for path in grid.write(results / "tables")]
     page = results / "README.md"
     drawn = {path.stem for path in (results / "figures").glob("*.svg")}
@@ -218,7 +199,9 @@ def _changes(series: Series) -> str:
         for name, value in series.config.items()
         if name not in preset or value != _plain(preset[name])
     ]
-    return ", ".join(changed + ["generated rows instead of the published ones"] * (not series.has_published_rows))
+    if not has_published_rows(series.records[0]):
+        changed.append("generated rows instead of the published ones")
+    return ", ".join(changed)
 
 
 def _plain(value: object) -> object:
@@ -239,24 +222,22 @@ def _read_reasons(path: Path) -> dict[str, str]:
 
 def _far_below(results: Results, reasons: dict[str, str]) -> str:
     """The reason for each data set on which NPT-AD is more than five points below the published F1."""
-    lines = []
+    names = []
     for dataset in DATASETS:
         series, theirs = results.get((NPT_AD, dataset)), published_f1(dataset, "npt-ad")
         if series is not None and theirs is not None and series.values().mean() < theirs - _BELOW:
-            lines.append(f"* **{dataset}**: {reasons.get(dataset, _NOT_KNOWN)}")
-    if not lines:
-        return ""
-    return "\n".join([f"More than {_BELOW:g} points below, with the reasons in `reasons.csv`:", "", *lines, ""])
+            names.append(dataset)
+    return _with_reasons(f"More than {_BELOW:g} points below, with the reasons in `reasons.csv`:", names, reasons)
 
 
 def _misplaced(results: Results, reasons: dict[str, str]) -> str:
     """The reason for each of the fewest methods without which the order is the paper's."""
     lines = paper_order(results)
-    ours, theirs = [line[1] for line in lines], [line[2] for line in lines]
-    labels = [lines[place][0].label for place in out_of_order(theirs, ours)]
-    if not labels:
-        return ""
-    bullets = [f"* **{label}**: {reasons.get(label, _NOT_KNOWN)}" for label in labels]
-    return "\n".join(
-        ["Without these methods the order is the paper's; the reasons are in `reasons.csv`:", "", *bullets, ""]
-    )
+    places = out_of_order([theirs for _, _, theirs in lines], [ours for _, ours, _ in lines])
+    title = "Without these methods the order is the paper's; the reasons are in `reasons.csv`:"
+    return _with_reasons(title, [lines[place][0].label for place in places], reasons)
+
+
+def _with_reasons(title: str, names: list[str], reasons: dict[str, str]) -> str:
+    bullets = [f"* **{name}**: {reasons.get(name, _NOT_KNOWN)}" for name in names]
+    return "\n".join([title, "", *bullets, ""]) if names else ""

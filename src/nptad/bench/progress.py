@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -46,19 +47,14 @@ class Work:
     """The runs to do, weighted by the time of earlier runs of the same method on the same data set."""
 
     def __init__(self, tasks: list[Task], results: Path) -> None:
-        seconds: dict[tuple[str, str, str], list[float]] = {}
+        seconds: defaultdict[tuple[str, ...], list[float]] = defaultdict(list)
         for r in read_records(results):
             if r["outcome"] == "done":
-                seconds.setdefault((r["dataset"], r["method"], r["preset"]), []).append(sum(r["seconds"].values()))
+                seconds[r["dataset"], r["method"], r["preset"]].append(sum(r["seconds"].values()))
         typical = {key: median(values) for key, values in seconds.items()}
         overall = median(typical.values()) if typical else 1.0
-        self.weights = {
-            (task.dataset, task.method, task.preset, seed): typical.get(
-                (task.dataset, task.method, task.preset), overall
-            )
-            for task in tasks
-            for seed in task.seeds
-        }
+        runs = [(task.dataset, task.method, task.preset, seed) for task in tasks for seed in task.seeds]
+        self.weights = {run: typical.get(run[:3], overall) for run in runs}
         self.total = len(self.weights)
         self.expected = sum(self.weights.values())
         self.spent = 0.0

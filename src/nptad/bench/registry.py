@@ -135,6 +135,7 @@ def array_method(
     *,
     scaling: Scaling | None = None,
     max_samples: int | None = None,
+    version: int = 1,
     note: str = "",
     config: Config | None = None,
 ) -> MethodSpec:
@@ -143,7 +144,7 @@ def array_method(
     Columns are scaled, and more than ``max_samples`` training rows are sampled, if the method leaves that to us.
     """
     run = partial(_run_arrays, source, scaling, max_samples)
-    return MethodSpec(name, label, 1, lambda preset, shape: config or {}, run, note=note)
+    return MethodSpec(name, label, version, lambda preset, shape: config or {}, run, note=note)
 
 
 def one_class_svm() -> Any:
@@ -212,12 +213,10 @@ METHODS: dict[str, MethodSpec] = {
         array_method("gmm", "GMM ensemble", _BASELINES + "gmm:GMMEnsemble"),
         array_method("drocc", "DROCC", _BASELINES + "drocc:DROCC", note=_NAMED_NOTE.format("abalone")),
         array_method("goad", "GOAD", _BASELINES + "goad:GOAD", note=_NAMED_NOTE.format("thyroid")),
-        replace(
-            array_method("neutral-ad", "NeuTraL-AD", _BASELINES + "neutral_ad:NeuTraLAD", note=_NEUTRAL_NOTE), version=4
-        ),
+        array_method("neutral-ad", "NeuTraL-AD", _BASELINES + "neutral_ad:NeuTraLAD", version=4, note=_NEUTRAL_NOTE),
         array_method("icl", "ICL", _BASELINES + "icl:ICL", note=_DEEP_NOTE),
-        replace(array_method("mcm", "MCM", _BASELINES + "mcm:MCM", note=_MCM_NOTE), version=2),
-        replace(array_method("drl", "DRL", _BASELINES + "drl:DRL", note=_DRL_NOTE), version=2),
+        array_method("mcm", "MCM", _BASELINES + "mcm:MCM", version=2, note=_MCM_NOTE),
+        array_method("drl", "DRL", _BASELINES + "drl:DRL", version=2, note=_DRL_NOTE),
     )
 }
 """The methods by name, in the order of the tables."""

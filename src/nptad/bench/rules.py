@@ -29,28 +29,22 @@ def _surprise(losses: np.ndarray, reference: np.ndarray) -> np.ndarray:
     return -np.log((1 + at_least) / (1 + len(reference)))
 
 
-def _mean(losses: np.ndarray, _: np.ndarray) -> np.ndarray:
-    return losses.mean(axis=1)
-
-
-def _max(losses: np.ndarray, _: np.ndarray) -> np.ndarray:
-    return losses.max(axis=1)
-
-
 def rule_of(aggregation: Aggregation, scale_masks: bool) -> ScoringRule:
     """The rule that the library applies to the losses under all masks, before the distance to the nearest row is added.
 
     The library also bounds what one training row adds to a mask's mean, which matters for extreme rows only.
     """
-    rule = _max if aggregation == "max" else _mean
-    if not scale_masks:
-        return rule
-    return lambda losses, reference: rule(scaled(losses, reference), scaled(reference, reference))
+
+    def rule(losses: np.ndarray, reference: np.ndarray) -> np.ndarray:
+        losses = scaled(losses, reference) if scale_masks else losses
+        return losses.max(axis=1) if aggregation == "max" else losses.mean(axis=1)
+
+    return rule
 
 
 RULES: dict[str, ScoringRule] = {
-    "mean": _mean,
-    "max": _max,
+    "mean": rule_of("mean", scale_masks=False),
+    "max": rule_of("max", scale_masks=False),
     "scaled_mean": rule_of("mean", scale_masks=True),
     "scaled_max": rule_of("max", scale_masks=True),
     "log": lambda losses, reference: np.log1p(scaled(losses, reference)).mean(axis=1),

@@ -57,11 +57,6 @@ class Series:
         """The configuration of all runs."""
         return self.records[0]["config"]
 
-    @property
-    def has_published_rows(self) -> bool:
-        """Whether the runs were on the rows of the registry."""
-        return has_published_rows(self.records[0])
-
     def training_seconds(self) -> float:
         """Processor seconds of training, the mean over seeds.
 

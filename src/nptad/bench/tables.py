@@ -65,6 +65,21 @@ def published_mean_auroc(method: str) -> float:
     return float(paper_table("mean_auroc")[method]["mean_auroc"])
 
 
+def all_tables(results: Results) -> dict[str, Grid]:
+    """Every table of the page, by name."""
+    grids = (
+        summary_table(results),
+        rank_table(results),
+        *(main_table(results, metric) for metric in METRICS),
+        against_published(results),
+        ablation_table(results),
+        runtime_table(results),
+        *(rules_table(results, metric) for metric in ("f1", "auroc")),
+        contamination_table(results),
+    )
+    return {grid.name: grid for grid in grids}
+
+
 def main_table(results: Results, metric: str) -> Grid:
     """Every method on every data set, with means, ranks and t-tests; for F1 with the published figures."""
     datasets = datasets_of(results)

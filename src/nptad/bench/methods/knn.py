@@ -56,13 +56,6 @@ class NeighbourIndex:
 
     scikit-learn takes a k-d tree for up to 15 columns and matrix products for more. The rounding of a product depends
     on the rest of the batch, and equal rows get a distance above 0. So distances are computed again from differences.
-
-    Parameters
-    ----------
-    rows : ndarray
-        The rows to search.
-    k : int
-        Neighbours to find; all rows if there are fewer.
     """
 
     def __init__(self, rows: np.ndarray, k: int) -> None:
@@ -71,17 +64,9 @@ class NeighbourIndex:
         self._search = NearestNeighbors(n_neighbors=self.k).fit(rows)
 
     def query(self, rows: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
-        """Find the neighbours of ``rows``, nearest first.
+        """Distances and numbers of the k nearest neighbours of each row, nearest first, both (n, k).
 
-        Parameters
-        ----------
-        rows : ndarray, optional
-            The rows whose neighbours are wanted; by default those of the index, none its own neighbour.
-
-        Returns
-        -------
-        distances, numbers : ndarray
-            Both of shape (n, k).
+        By default the rows are those of the index, and none is its own neighbour.
         """
         numbers = self._search.kneighbors(rows, return_distance=False)
         wanted = self.rows if rows is None else rows

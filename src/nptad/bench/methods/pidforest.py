@@ -110,19 +110,7 @@ class SparsityForest:
 
 
 def grow_sparsity_trees(rows: np.ndarray, samples: np.ndarray, max_depth: int, n_buckets: int) -> SparsityForest:
-    """Grow one tree per sample, all trees together, level by level.
-
-    Parameters
-    ----------
-    rows : ndarray of shape (n, D)
-        The training rows.
-    samples : ndarray of shape (n_trees, size)
-        Row numbers of the sample of each tree.
-    max_depth : int
-        Largest number of cuts above a leaf.
-    n_buckets : int
-        Largest number of children.
-    """
+    """Grow one tree per sample, all trees together, level by level; ``samples`` (n_trees, size) are numbers of rows."""
     n_trees, size = samples.shape
     members = samples.ravel()  # the points of the current level's nodes, node after node
     sizes = np.full(n_trees, size)

@@ -88,14 +88,8 @@ class CutForest:
 def grow_cut_trees(rows: np.ndarray, samples: np.ndarray, draws: np.ndarray) -> CutForest:
     """Grow one tree per sample, all trees together, level by level.
 
-    Parameters
-    ----------
-    rows : ndarray of shape (n, D)
-        The training rows.
-    samples : ndarray of shape (n_trees, size)
-        Row numbers of the sample of each tree.
-    draws : ndarray of shape (n_trees, size)
-        Uniform random numbers in [0, 1). Each tree takes one of its own per cut, breadth first.
+    ``samples`` (n_trees, size) are numbers of rows. ``draws``, of the same shape, are uniform random numbers in [0, 1):
+    each tree takes one of its own per cut, breadth first.
     """
     n_trees, size = samples.shape
     members = samples.ravel()  # the points of the current level's nodes, node after node
