@@ -90,7 +90,7 @@ def test_runs_that_fail_are_counted_and_told_by_the_exit_code(monkeypatch, tmp_p
         bench(*asked)
     assert ended.value.code == 1
     assert len(runs()) == 6  # the others go on
-    assert capsys.readouterr().err.endswith("4 runs failed; `nptad bench status` says why, `--retry` repeats them.\n")
+    assert capsys.readouterr().err.endswith("4 runs failed; `nptad bench status` shows why, `--retry` repeats them.\n")
     with pytest.raises(SystemExit) as ended:
         bench(*asked)  # nothing left to run, but not all is well
     assert ended.value.code == 1

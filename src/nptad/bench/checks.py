@@ -23,7 +23,7 @@ Make = Callable[[], Method]
 
 
 def check_detector(make: Make, *, skip: Collection[str] = ()) -> None:
-    """Run all checks of the contract.
+    """Run all checks of the contract; raises AssertionError with the name of a check that fails.
 
     Parameters
     ----------
@@ -33,11 +33,6 @@ def check_detector(make: Make, *, skip: Collection[str] = ()) -> None:
         Names of checks that the method cannot pass by its nature: a forest on random samples of the training rows
         depends on their order (``"training_order"``), a score relative to the batch on the other rows (``"batch"``),
         and a method for incomplete tables accepts missing cells (``"missing_cell"``).
-
-    Raises
-    ------
-    AssertionError
-        A check failed; the message has its name and what was wrong.
 
     Examples
     --------
@@ -207,7 +202,7 @@ def check_width(make: Make) -> None:
 
 
 def check_missing_cell(make: Make) -> None:
-    """A cell that is not a number is refused."""
+    """A missing cell (NaN) is refused."""
     _assert_cell_refused(make, np.nan)
 
 
