@@ -98,8 +98,7 @@ def _csv(cell: Cell) -> tuple[str, str]:
 def _latex(cell: Cell) -> str:
     if not isinstance(cell, Figure):
         return _escape(cell or "")
-    text = _text(cell, r"\mathbf{{{}}}", r" \pm ")
-    return f"${text}$"
+    return "$" + _text(cell, r"\mathbf{{{}}}", r" \pm ") + "$"
 
 
 def _escape(text: str) -> str:
