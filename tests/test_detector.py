@@ -37,10 +37,7 @@ from nptad.scoring.nearest import nearest_distances
 from nptad.settings import default_members
 from nptad.tables.encode import encode
 from nptad.training.loop import train
-
-
-def tiny(**parameters):
-    return NPTAD(**{"n_members": 2, "n_steps": 5, "embedding_dim": 8, "random_state": 0} | parameters)
+from tiny_detector import tiny
 
 
 def related_numbers(n_rows, n_columns=4, seed=0):

@@ -46,7 +46,7 @@ def test_run_does_what_is_asked_for_and_nothing_twice(monkeypatch, tmp_path, cap
     assert "wine npt-ad paper seed 5: F1 50.0, AUROC 75.0, 1.0 s" in "\n".join(told)
     assert told[-1].startswith("12/12 runs, about 0 min left")
     bench(*asked)
-    assert "Every run asked for has a record" in capsys.readouterr().err
+    assert "Every run has a record" in capsys.readouterr().err
     assert len((tmp_path / "results" / "runs" / "wine.jsonl").read_text().splitlines()) == 6
 
 
@@ -78,7 +78,7 @@ def test_limits_and_retry(monkeypatch, tmp_path, capsys):
     assert "wine mask-knn seed 3: time, More than 0.2 seconds per run" in capsys.readouterr().err
     use_worker(monkeypatch, tmp_path)
     bench(*asked)
-    assert "Every run asked for has a record" in capsys.readouterr().err
+    assert "Every run has a record" in capsys.readouterr().err
     bench(*asked, "--retry")
     assert [record["outcome"] for record in read_records(tmp_path / "results" / "runs")] == ["done"]
 
@@ -90,7 +90,7 @@ def test_runs_that_fail_are_counted_and_told_by_the_exit_code(monkeypatch, tmp_p
         bench(*asked)
     assert ended.value.code == 1
     assert len(runs()) == 6  # the others go on
-    assert capsys.readouterr().err.endswith("4 runs failed; `nptad bench status` says why, `--retry` repeats them.\n")
+    assert capsys.readouterr().err.endswith("4 runs failed; `nptad bench status` shows why, `--retry` repeats them.\n")
     with pytest.raises(SystemExit) as ended:
         bench(*asked)  # nothing left to run, but not all is well
     assert ended.value.code == 1
@@ -140,15 +140,15 @@ def test_a_setting_counts_for_the_methods_that_take_settings(monkeypatch, tmp_pa
     ("option", "value", "said"),
     [
         ("--seeds", "0..3", "is not a list of seeds such as 0-19 or 0,3,7"),
-        ("--seeds", "5-3", "goes backwards"),
-        ("--seeds", ",", "names nothing"),
+        ("--seeds", "5-3", "runs backwards"),
+        ("--seeds", ",", "has no name in it"),
         ("--shard", "0/3", "is not a part such as 2/5"),
         ("--shard", "4/3", "is not a part such as 2/5"),
         ("--set", "n_steps", "is not a setting such as n_steps=1000"),
         ("--set", "steps=5", "npt-ad has no setting 'steps' to change"),
         ("--set", "n_steps=many", "n_steps must be a whole number"),
-        ("--methods", "npt", "There is no method 'npt'; choose from npt-ad, "),
-        ("--methods", "", "names nothing"),
+        ("--methods", "npt", "There is no method 'npt'; the methods are npt-ad, "),
+        ("--methods", "", "has no name in it"),
         ("--datasets", "whine", "did you mean 'wine'"),
         ("--datasets", "separable@much", "such as separable@0.05"),
     ],
@@ -221,7 +221,7 @@ def test_status_of_some(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("option", "value", "said"),
     [
-        ("--methods", "knn,npt", "There is no method 'npt'; choose from npt-ad, "),
+        ("--methods", "knn,npt", "There is no method 'npt'; the methods are npt-ad, "),
         ("--datasets", "whine", "did you mean 'wine'"),
     ],
 )
@@ -234,7 +234,7 @@ def test_status_of_nothing_names_all_that_is_missing(capsys):
     bench("status")
     shown = capsys.readouterr().out
     assert table_rows(shown)["wine"] == []
-    assert "Not begun: npt-ad, transformer, mask-knn" in shown
+    assert "Not started: npt-ad, transformer, mask-knn" in shown
 
 
 def test_tables_and_figures_tell_what_they_wrote(tmp_path, capsys):

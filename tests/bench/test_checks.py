@@ -3,7 +3,8 @@ import pytest
 from sklearn.exceptions import NotFittedError
 
 from nptad import NPTAD
-from nptad.bench.checks import CHECKS, ScoreSamples, check_detector, run_check
+from nptad.bench.checks import CHECKS, check_detector, run_check
+from nptad.bench.protocol import as_method
 from nptad.errors import InputError, TableWarning
 
 
@@ -283,4 +284,4 @@ def test_table_warnings_are_allowed():
 @pytest.mark.parametrize("check", [name for name in CHECKS if name not in {"training_order", "missing_cell"}])
 def test_nptad(check):
     # Folds and batches depend on the order of the training rows, and missing cells are welcome.
-    run_check(check, lambda: ScoreSamples(NPTAD(1, n_steps=3, embedding_dim=8, max_masked=1, random_state=0)))
+    run_check(check, lambda: as_method(NPTAD(1, n_steps=3, embedding_dim=8, max_masked=1, random_state=0)))

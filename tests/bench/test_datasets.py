@@ -256,8 +256,8 @@ def test_checksum_notices_every_change():
         (npz()[:-30], "cannot be read"),
         (b"", "cannot be read"),
         (npz(X=np.array([[{}, {}]] * 4, dtype=object)), "cannot be read"),
-        (npz(y=np.array([0, 0, 2, 1])), "no table with labels 0 and 1"),
-        (npz(y=np.array([0, 1])), "no table with labels 0 and 1"),
+        (npz(y=np.array([0, 0, 2, 1])), "not a table with labels 0 and 1"),
+        (npz(y=np.array([0, 1])), "not a table with labels 0 and 1"),
         (npz(categorical=np.array([1])), "has categories in columns"),
         (npz(X=TINY.x[:, :1]), "has 4 rows, 1 columns and 1 anomalies, not 4, 2 and 1"),
         (npz(X=TINY.x + 1), "is not the data of the registry"),
@@ -305,7 +305,7 @@ def test_a_file_in_the_data_folder_is_not_downloaded(online, site, cache, tmp_pa
     [
         ("checksum", "is not the data of the registry (checksum"),
         ("size", "has 3 rows, 2 columns and 0 anomalies, not 4, 2 and 1"),
-        ("truncated", "(the transfer broke off)"),
+        ("truncated", "(the transfer was interrupted)"),
         ("cut", "cannot be read"),
         ("empty", "cannot be read"),
         ("gone", "(404 Client Error: Not Found)"),
@@ -334,9 +334,7 @@ def test_a_failed_download_is_one_sentence_and_leaves_nothing(online, site, cach
     assert words in message
     assert message.startswith("wine")
     assert DATASETS["wine"].source in message
-    assert message.endswith(
-        "; nothing was kept; try again later, or put wine.npz into a folder and name that with --data."
-    )
+    assert message.endswith("; nothing was kept; try again later, or put wine.npz into a folder and give it as --data.")
     assert "\n" not in message
     assert nothing_written(cache)
 
@@ -431,7 +429,7 @@ def test_list_shows_sizes_what_is_here_sources_and_notes(two_sets, capsys):
 
 
 def test_fetch_goes_on_after_a_failure_and_says_at_the_end_what_failed(two_sets, site, cache, capsys):
-    with pytest.raises(DataError, match="1 of 2 data sets are not there: glass; see above"):
+    with pytest.raises(DataError, match="1 of 2 data sets could not be fetched: glass; see above"):
         run("fetch")
     out, err = capsys.readouterr()
     assert row(out, "wine") == ["wine", str(cache / "wine.npz")]

@@ -84,13 +84,13 @@ def test_contaminated_splits_of_a_seed_share_normal_rows_and_test_set():
 
 
 def test_contamination_without_anomalies_to_spare_says_so():
-    with pytest.raises(InputError, match="made has 0 anomalies to add, a share of 50% needs 15"):
+    with pytest.raises(InputError, match="made has 0 anomalies to add, but a share of 50% needs 15"):
         contaminated_split(table(), 0, 0.5)
 
 
 @pytest.mark.parametrize("name", ["separable@", "separable@x", "separable@-0.1", "separable@1", "separable@nan"])
 def test_a_share_that_is_none_is_refused(name):
-    with pytest.raises(InputError, match=rf"'{name}' needs a share of anomalies behind the @, such as separable@0.05"):
+    with pytest.raises(InputError, match=rf"'{name}' needs a share of anomalies after the @, such as separable@0.05"):
         parse_name(name)
 
 

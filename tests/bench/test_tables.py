@@ -386,7 +386,7 @@ def test_coverage_is_honest(tmp_path):
     assert "* vowels, npt-ad" not in coverage
     assert "* musk, mask-knn, seed 0: failed, it broke" in coverage  # what was done before, another version did
     assert "* letter, mask-knn, seeds 0, 1, 5: memory, it broke" in coverage
-    not_run = coverage.partition("Without any result:")[2]
+    not_run = coverage.partition("Data sets without a result:")[2]
     assert "* mnist: It would take a week.\n" in not_run
     assert "* letter: no run has finished.\n" in not_run
     assert "* musk: no run has finished.\n" in not_run
@@ -403,7 +403,7 @@ def test_what_was_tried_with_other_settings_is_listed(tmp_path):
     records = [a_record("wine", "npt-ad", "paper", seed) for seed in (0, 1)]
     records += [a_record("wine", "npt-ad", "paper", settings=tried, f1=61.26)]
     coverage = section(page_of(tmp_path, records), "Coverage")
-    others = coverage.partition("Tried with other settings too, which are not in the tables:")[2]
+    others = coverage.partition("Also tried with other settings, not in the tables:")[2]
     assert "\n* wine, NPT-AD: n_steps 7 instead of 1000; F1 61.3, 1 seed\n" in others
 
 
@@ -424,13 +424,13 @@ def test_what_is_far_below_the_published_figure_has_a_reason(tmp_path):
     tmp_path.joinpath("reasons.csv").write_text('about,reason\nletter,"Half the steps, to save time."\n')
     below = section(page_of(tmp_path, records), "NPT-AD against the published figures")
     assert "* **letter**: Half the steps, to save time.\n" in below
-    assert "* **musk**: not looked into yet.\n" in below
+    assert "* **musk**: not examined yet.\n" in below
     assert "**wine**" not in below
 
 
 def test_who_is_not_in_the_papers_order_has_a_reason(tmp_path):
     page = page_of(tmp_path / "without", ranked_study())
-    assert "* **KNN**: not looked into yet.\n" in section(page, "The order of the methods")
+    assert "* **KNN**: not examined yet.\n" in section(page, "The order of the methods")
     (tmp_path / "with").mkdir()
     (tmp_path / "with" / "reasons.csv").write_text("about,reason\nKNN,The data sets are few.\n")
     order = section(page_of(tmp_path / "with", ranked_study()), "The order of the methods")
@@ -468,7 +468,7 @@ def test_a_method_of_ones_own_is_in_all_tables_and_figures(tmp_path):
 def test_a_method_tried_on_few_data_sets_leaves_the_means_of_the_others_alone(tmp_path):
     page = page_of(tmp_path, [*small_study(), an_own_record("wine", f1=99.0)])
     summary = section(page, "All methods")
-    assert "the 3 data sets on which every method has run (but mine:Class)" in summary
+    assert "the 3 data sets on which every method has run (except mine:Class)" in summary
     assert "| NPT-AD | 73.0 |" in summary
     assert "| mine:Class |  |  |  | 1 |" in summary
     mean = next(line for line in section(page, "All methods, F1").splitlines() if line.startswith("| mean |"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import sys
 from datetime import datetime, timedelta
+from functools import partial
 from html.parser import HTMLParser
 
 import numpy as np
@@ -17,7 +18,8 @@ import torch
 import nptad.explain.attribution
 import nptad.scoring.score
 import reference
-from nptad import NPTAD, NPTADError, Settings
+import tiny_detector
+from nptad import NPTADError, Settings
 from nptad.explain.result import CellReason, Explanation, NearestRow, RowExplanation, TrainingRow
 from nptad.nn.masks import mask_bank
 from nptad.scoring.score import context_weights, pair_losses, prepare_member
@@ -29,8 +31,7 @@ from table_samples import MIXED, random_model, random_rows
 NUMBERS = list("abcdef")
 
 
-def tiny(**parameters):
-    return NPTAD(**{"n_members": 2, "n_steps": 5, "embedding_dim": 8, "max_masked": 2, "random_state": 0} | parameters)
+tiny = partial(tiny_detector.tiny, max_masked=2)
 
 
 def related_numbers(n_rows, seed):

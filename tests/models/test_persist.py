@@ -20,9 +20,10 @@ from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 import nptad
-from nptad import NPTAD, InputError, ModelFileError, Settings
+from nptad import InputError, ModelFileError, Settings
 from nptad.io import tensors as files
 from nptad.models import folder, persist
+from tiny_detector import tiny
 
 FILES = ("config.json", "model.safetensors", "context.parquet")
 
@@ -37,10 +38,6 @@ def mixed_table(n_rows=30, seed=0):
             "flag": rng.random(n_rows) < 0.5,
         }
     )
-
-
-def tiny(**parameters):
-    return NPTAD(**{"n_members": 2, "n_steps": 5, "embedding_dim": 8, "random_state": 0} | parameters)
 
 
 @pytest.fixture(scope="module")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import warnings
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -11,7 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nptad import NPTAD, InputError, TableWarning
+import tiny_detector
+from nptad import InputError, TableWarning
 from nptad.explain.result import CellReason, Explanation, RowExplanation
 from nptad.scoring.calibrate import Calibration, Detection, benjamini_hochberg, p_values, rows_needed, threshold
 from table_results import result_of
@@ -30,9 +32,7 @@ def anomalous_rows(n_rows, seed):
     return 3 * np.random.default_rng(seed).permuted(normal_rows(n_rows, seed), axis=0)
 
 
-def tiny(**parameters):
-    defaults = {"n_members": 4, "n_steps": 12, "embedding_dim": 8, "max_masked": 1, "random_state": 0}
-    return NPTAD(**defaults | parameters)
+tiny = partial(tiny_detector.tiny, n_members=4, n_steps=12, max_masked=1)
 
 
 @pytest.fixture(scope="module")

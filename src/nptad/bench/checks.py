@@ -1,85 +1,38 @@
-"""What every detector must keep to, ours and the baselines': a contract, and checks that any detector can be put to.
+"""The contract of every detector, ours and the baselines', as checks that any detector can be put to.
 
 A detector has ``fit(x)``, which learns from training rows and returns the detector, and ``score(x)``, which returns one
 number per row, higher = more anomalous. Rows are 2-D arrays of finite numbers. :func:`check_detector` runs all checks;
-:data:`CHECKS` has them by name, for instance for a parametrised test.
+:data:`CHECKS` has them by name, for instance for a parametrised test. :func:`nptad.bench.protocol.as_method` adapts
+detectors of scikit-learn and PyOD.
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Collection, Mapping
-from types import MappingProxyType
-from typing import Any, Protocol
+from collections.abc import Callable, Collection
+from typing import Any
 
 import numpy as np
 from sklearn.exceptions import NotFittedError
 
+from nptad.bench.protocol import Method
 from nptad.errors import InputError, TableWarning
 
-
-class Detector(Protocol):
-    """What the checks expect of a detector."""
-
-    def fit(self, x: np.ndarray) -> Any:
-        """Learn from the training rows and return the detector itself."""
-
-    def score(self, x: np.ndarray) -> np.ndarray:
-        """Return one float64 per row, higher = more anomalous."""
-
-
-Make = Callable[[], Detector]
+Make = Callable[[], Method]
 """Makes a new, unfitted detector, each time with the same parameters and, if it is random, the same seed."""
 
 
-class ScoreSamples:
-    """A scikit-learn outlier detector, for instance :class:`nptad.NPTAD`, with the two methods of the contract.
-
-    Parameters
-    ----------
-    estimator : object
-        Has ``fit`` and ``score_samples`` (higher = more normal).
-
-    Examples
-    --------
-    >>> from sklearn.neighbors import LocalOutlierFactor
-    >>> detector = ScoreSamples(LocalOutlierFactor(n_neighbors=2, novelty=True))
-    >>> normal, odd = detector.fit(np.arange(10.0)[:, None]).score(np.array([[4.5], [30.0]]))
-    >>> bool(odd > normal)
-    True
-    """
-
-    def __init__(self, estimator: Any) -> None:
-        self.estimator = estimator
-
-    def fit(self, x: np.ndarray) -> ScoreSamples:
-        """Fit the estimator."""
-        self.estimator.fit(x)
-        return self
-
-    def score(self, x: np.ndarray) -> np.ndarray:
-        """Return minus the estimator's ``score_samples``."""
-        return -self.estimator.score_samples(x)
-
-
 def check_detector(make: Make, *, skip: Collection[str] = ()) -> None:
-    """Put a detector to all checks of the contract.
+    """Run all checks of the contract; raises AssertionError with the name of a check that fails.
 
     Parameters
     ----------
-    make : callable
-        Makes a new, unfitted detector, each time with the same parameters and, if it is random, the same seed.
+    make : Make
+        Makes the detector.
     skip : collection of str, default ()
         Names of checks that the method cannot pass by its nature: a forest on random samples of the training rows
-        depends on their order (``"training_order"``), a score among batch mates on the batch (``"batch"``), a method
-        for incomplete tables takes missing cells (``"missing_cell"``).
-
-    Raises
-    ------
-    AssertionError
-        A check failed; the message has its name and what was wrong.
-    InputError
-        ``skip`` names a check that does not exist.
+        depends on their order (``"training_order"``), a score relative to the batch on the other rows (``"batch"``),
+        and a method for incomplete tables accepts missing cells (``"missing_cell"``).
 
     Examples
     --------
@@ -104,22 +57,9 @@ def check_detector(make: Make, *, skip: Collection[str] = ()) -> None:
 
 
 def run_check(name: str, make: Make) -> None:
-    """Run one check, by its name in :data:`CHECKS`.
-
-    Parameters
-    ----------
-    name : str
-        Which check.
-    make : callable
-        As in :func:`check_detector`.
-
-    Raises
-    ------
-    AssertionError
-        The check failed.
-    """
+    """Run one check, by its name in :data:`CHECKS`; raises AssertionError with that name if it fails."""
     try:
-        # A detector may tell its user about constant columns and the like; all other warnings are left as they are.
+        # A detector may warn its user of constant columns and the like; all other warnings are left as they are.
         with warnings.catch_warnings(action="ignore", category=TableWarning):
             CHECKS[name](make)
     except AssertionError as error:
@@ -133,28 +73,27 @@ def check_fit(make: Make) -> None:
     scores = detector.score(new)
     _require(isinstance(scores, np.ndarray), f"score must return an array, not a {type(scores).__name__}.")
     _require(scores.dtype == np.float64, f"scores must be float64, not {scores.dtype}.")
-    _require(
-        scores.shape == (len(new),), f"scores of {len(new)} rows must have shape ({len(new)},), not {scores.shape}."
-    )
+    shape = (len(new),)
+    _require(scores.shape == shape, f"scores of {len(new)} rows must have shape {shape}, not {scores.shape}.")
     _require(np.array_equal(train, _train()), "fit changed the training rows.")
     _require(np.array_equal(new, _new()), "score changed the rows.")
 
 
 def check_finite(make: Make) -> None:
-    """Scores are finite, also of rows 100 million standard deviations away."""
+    """Scores are finite, even of rows 100 million standard deviations away."""
     far = np.vstack([_new(), np.full((1, 4), 1e8), np.full((1, 4), -1e8)])
     _assert_finite(make, _train(), far)
 
 
 def check_huge_values(make: Make) -> None:
-    """Scores are finite if the numbers are huge, or tiny, or both."""
+    """Scores are finite if numbers are huge, or tiny, or both."""
     scales = np.array([1e8, 1e-8, 1.0, 1e8])
     _assert_finite(make, _train() * scales, np.vstack([_new() * scales, _new() * 1e8, _new() * 1e-8]))
     _assert_finite(make, _train() + 1e8, np.vstack([_new() + 1e8, _new()]))
 
 
 def check_constant_columns(make: Make) -> None:
-    """Scores are finite if columns, or all of them, are constant in the training rows."""
+    """Scores are finite if some columns, or all, are constant in the training rows."""
     some = _train()
     some[:, 1:3] = [5.0, 0.0]
     _assert_finite(make, some, np.vstack([some[:3], _new()]))
@@ -198,7 +137,7 @@ def check_row_order(make: Make) -> None:
 
 
 def check_batch(make: Make) -> None:
-    """A row's score does not depend on the rows scored with it, nor on what was scored before."""
+    """A row's score does not depend on the rows scored with it or before it."""
     detector, new = make().fit(_train()), _new()
     together = detector.score(new)
     alone = np.concatenate([detector.score(new[i : i + 1]) for i in range(len(new))])
@@ -217,31 +156,25 @@ def check_training_order(make: Make) -> None:
 
 def check_repeatable(make: Make) -> None:
     """The same seed gives the same scores, bit for bit; so does the same detector asked twice or fitted again."""
-    first, second, new = make().fit(_train()), make().fit(_train() + 1), _new()
+    first, second, refitted, new = make().fit(_train()), make().fit(_train()), make().fit(_train() + 1), _new()
     scores = first.score(new)
     _require(np.array_equal(first.score(new), scores), "scoring the same rows twice gave different scores.")
-    _require(
-        np.array_equal(make().fit(_train()).score(new), scores), "two fits with the same seed gave different scores."
-    )
-    _require(np.array_equal(second.fit(_train()).score(new), scores), "a second fit did not forget the first one.")
+    _require(np.array_equal(second.score(new), scores), "two fits with the same seed gave different scores.")
+    _require(np.array_equal(refitted.fit(_train()).score(new), scores), "a second fit did not forget the first one.")
 
 
 def check_outlier(make: Make) -> None:
     """Rows far from all training rows have higher scores than rows in their middle."""
     train = _train()
     middle = train[np.argsort(np.abs(train).max(axis=1))[:20]]
-    far = 12 * np.array(
-        [[1.0, 1.0, 1.0, 1.0], [-1.0, -1.0, -1.0, -1.0], [1.0, -1.0, -1.0, 1.0], [-1.0, 1.0, 1.0, -1.0]]
-    )
+    far = 12.0 * np.array([[1, 1, 1, 1], [-1, -1, -1, -1], [1, -1, -1, 1], [-1, 1, 1, -1]])
     detector = make().fit(train)
-    highest, lowest = detector.score(middle).max(), detector.score(far).min()
-    _require(
-        lowest > highest, f"a row 12 standard deviations out scores {lowest:.4g}, one in the middle {highest:.4g}."
-    )
+    high, low = detector.score(middle).max(), detector.score(far).min()
+    _require(low > high, f"a row 12 standard deviations away scores {low:.4g}, one in the middle {high:.4g}.")
 
 
 def check_not_fitted(make: Make) -> None:
-    """``score`` before ``fit`` says so."""
+    """``score`` before ``fit`` raises NotFittedError."""
     _assert_raises(NotFittedError, lambda: make().score(_new()), "score before fit")
 
 
@@ -254,7 +187,7 @@ def check_empty(make: Make) -> None:
 
 
 def check_axes(make: Make) -> None:
-    """An array that has not two axes is refused."""
+    """An array without exactly two axes is refused."""
     detector = make().fit(_train())
     _assert_raises(InputError, lambda: make().fit(np.zeros(8)), "fit with one axis")
     _assert_raises(InputError, lambda: detector.score(np.zeros(4)), "score with one axis")
@@ -262,14 +195,14 @@ def check_axes(make: Make) -> None:
 
 
 def check_width(make: Make) -> None:
-    """Rows with other than the training rows' number of columns are refused."""
+    """Rows with another number of columns than the training rows are refused."""
     detector = make().fit(_train())
-    _assert_raises(InputError, lambda: detector.score(np.zeros((3, 3))), "score with a column less")
-    _assert_raises(InputError, lambda: detector.score(np.zeros((3, 5))), "score with a column more")
+    _assert_raises(InputError, lambda: detector.score(np.zeros((3, 3))), "score with one column less")
+    _assert_raises(InputError, lambda: detector.score(np.zeros((3, 5))), "score with one column more")
 
 
 def check_missing_cell(make: Make) -> None:
-    """A cell that is not a number is refused."""
+    """A missing cell (NaN) is refused."""
     _assert_cell_refused(make, np.nan)
 
 
@@ -279,42 +212,44 @@ def check_infinite_cell(make: Make) -> None:
     _assert_cell_refused(make, -np.inf)
 
 
-CHECKS: Mapping[str, Callable[[Make], None]] = MappingProxyType(
-    {
-        "fit": check_fit,
-        "finite": check_finite,
-        "huge_values": check_huge_values,
-        "constant_columns": check_constant_columns,
-        "duplicates": check_duplicates,
-        "few_rows": check_few_rows,
-        "number_types": check_number_types,
-        "row_order": check_row_order,
-        "batch": check_batch,
-        "training_order": check_training_order,
-        "repeatable": check_repeatable,
-        "outlier": check_outlier,
-        "not_fitted": check_not_fitted,
-        "empty": check_empty,
-        "axes": check_axes,
-        "width": check_width,
-        "missing_cell": check_missing_cell,
-        "infinite_cell": check_infinite_cell,
-    }
-)
+CHECKS: dict[str, Callable[[Make], None]] = {
+    check.__name__.removeprefix("check_"): check
+    for check in (
+        check_fit,
+        check_finite,
+        check_huge_values,
+        check_constant_columns,
+        check_duplicates,
+        check_few_rows,
+        check_number_types,
+        check_row_order,
+        check_batch,
+        check_training_order,
+        check_repeatable,
+        check_outlier,
+        check_not_fitted,
+        check_empty,
+        check_axes,
+        check_width,
+        check_missing_cell,
+        check_infinite_cell,
+    )
+}
 """All checks by name, in the order in which they are run."""
 
 
 def _train() -> np.ndarray:
-    """Normal rows: two independent numbers and two that follow from them, all of variance about 1."""
-    return _normal_rows(np.random.default_rng(0), 120)
+    """Normal rows: two independent columns and two that depend on them, all of variance about 1."""
+    return _normal_rows(120, seed=0)
 
 
 def _new() -> np.ndarray:
-    """More of the same."""
-    return _normal_rows(np.random.default_rng(1), 40)
+    """More rows of the same kind."""
+    return _normal_rows(40, seed=1)
 
 
-def _normal_rows(random: np.random.Generator, n_rows: int) -> np.ndarray:
+def _normal_rows(n_rows: int, seed: int) -> np.ndarray:
+    random = np.random.default_rng(seed)
     free = random.normal(size=(n_rows, 2))
     bound = free @ np.array([[0.6, 0.8], [0.8, -0.6]]) + 0.1 * random.normal(size=(n_rows, 2))
     return np.hstack([free, bound])
@@ -327,7 +262,7 @@ def _assert_finite(make: Make, train: np.ndarray, new: np.ndarray) -> None:
 
 
 def _assert_close(scores: np.ndarray, expected: np.ndarray, what: str) -> None:
-    """Equal but for rounding."""
+    """Require equality up to rounding."""
     difference = np.abs(scores - expected).max()
     _require(difference <= 1e-6 * np.abs(expected).max(), f"{what} differ by up to {difference:.4g}.")
 

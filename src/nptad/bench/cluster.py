@@ -1,6 +1,6 @@
-"""The benchmark on a Ray cluster: each task runs on a machine that has room for it, its records are kept here.
+"""The benchmark on a Ray cluster: each task runs on a machine that has room for it; its records are stored here.
 
-Every machine needs this package with the extra ``bench``, and the data sets: in NPTAD_DATA, in the given directory, or
+Every machine needs this package with the extra ``bench``, and the data sets: in NPTAD_DATA, in the given folder, or
 downloaded once.
 """
 
@@ -17,15 +17,15 @@ from nptad.scale.ray import connect
 
 
 def room_for_tasks(threads: int) -> int:
-    """How many tasks of so many threads the cluster can run at a time."""
+    """How many tasks with this number of threads the cluster can run at a time."""
     return max(1, int(connect().cluster_resources()["CPU"] // threads))
 
 
 def supervise_on_ray(task: Task, limits: Limits) -> Iterator[RunRecord]:
-    """What :func:`nptad.bench.run.supervise` does, somewhere on the cluster; records come as soon as they are there."""
+    """Run :func:`nptad.bench.run.supervise` on the cluster and yield each record as soon as it is there."""
     ray = connect()
     left = list(task.seeds)
-    if task.data is not None:  # the workers of Ray are in directories of their own
+    if task.data is not None:  # Ray's workers have other working directories
         task = replace(task, data=str(Path(task.data).resolve()))
     remote = ray.remote(num_cpus=task.threads, max_retries=0)(supervise)
     try:

@@ -22,11 +22,12 @@ from nptad.errors import InputError
 if TYPE_CHECKING:
     from nptad.bench.run import Plan
 
-app = App(name="bench", help="Reproduce the paper: run methods on data sets, draw tables and figures.")
+app = App(name="bench", help="Reproduce the paper: run methods on data sets, make tables and figures.")
 
 RESULTS = Path("results")
 Positive = Annotated[int, Parameter(validator=Number(gte=1))]
 PositiveNumber = Annotated[float, Parameter(validator=Number(gt=0))]
+ResultsFolder = Annotated[Path, Parameter(help="Folder of the results.")]
 _SMALL = "wine,lympho,glass,vertebral,wbc,ecoli,ionosphere,breastw,pima"
 
 
@@ -47,61 +48,57 @@ def run(
     retry: bool = False,
     again: bool = False,
     data: Path | None = None,
-    results: Path = RESULTS,
+    results: ResultsFolder = RESULTS,
 ) -> None:
-    """Run what is missing; what is finished is never repeated, and killing it loses nothing that is finished.
+    """Run what is missing; finished runs are never repeated, and a kill loses none of them.
 
-    The exit code is 1 if a run has failed; one over a limit has not.
+    The exit code is 1 if a run has failed; a run over a limit has not failed.
 
     Parameters
     ----------
     methods : str
-        Names, separated by commas, or `all`; `module:Class` is one of your own.
+        Names separated by commas, or `all`; `module:Class` is a method of yours.
     datasets : str
-        Names, separated by commas, or `all`; `separable@0.05` is the separable set with 5 % of contamination,
-        `module:function` one of your own: X, y (1 = anomaly) and, if there are any, positions of category columns.
+        Names separated by commas, or `all`; `separable@0.05` is the separable set with 5 % of contamination.
+        `module:function` is a set of yours: the function returns X, y (1 = anomaly) and, if there are any, the
+        positions of the category columns.
     seeds : str
-        Such as `0-19` or `0,3,7`; each is a split of its own.
+        Such as `0-19` or `0,3,7`; each seed is another split.
     preset : {"paper", "default"}
         Settings of NPT-AD and the Transformer: the paper's, or the library's.
     set_ : list of str
-        Change a setting of the preset, such as `--set n_steps=1000`; methods without presets are not concerned.
+        Change a setting of the preset, such as `--set n_steps=1000`; methods without presets ignore it.
     jobs : int
         Runs at a time; by default 1, or as many as a Ray cluster has room for.
     threads : int
-        Threads of each.
+        Threads of each run.
     engine : {"local", "ray"}
-        Where they run: here, or on a Ray cluster.
+        Run here, or on a Ray cluster.
     shard : str
         `2/5` does the second fifth of the work, for clusters.
     time_limit : float
-        Seconds that a run may take; a longer one is recorded as such.
+        Seconds that a run may take; a longer run is stopped, and its record says so.
     memory_limit : float
         MiB that a run may take.
     retry : bool
         Repeat the runs that failed or exceeded a limit.
     again : bool
-        Repeat the finished runs too, such as those of a method or data set of your own that has changed.
+        Repeat the finished runs too, for instance after a change to a method or data set of yours.
     data : Path
-        Directory of the data sets; NPTAD_DATA, the cache or a download otherwise.
-    results : Path
-        Where results are kept.
+        Folder of the data sets; by default NPTAD_DATA, then the cache, then a download.
     """
     from nptad.bench.progress import live_view
     from nptad.bench.run import Limits, count_failed, missing_tasks, run_tasks
 
     if data is not None and not data.is_dir():
-        raise InputError(f"--data {data} is no folder; give the one that has the data sets, or none to download them.")
+        raise InputError(f"--data {data} is no folder; give the folder of the data sets, or leave --data out.")
     part = _shard(shard)
     plan = _plan(methods, datasets, seeds, preset, set_)
     tasks = missing_tasks(plan, results / "runs", retry=retry, again=again, shard=part)
     console = Console(stderr=True)
     if not tasks:
-        console.print(
-            "Every run asked for has a record: `nptad bench status` shows them, `--retry` repeats failed ones, "
-            "`--again` all.",
-            soft_wrap=True,
-        )
+        text = "Every run has a record: `nptad bench status` shows them, `--retry` repeats failed runs, `--again` all."
+        console.print(text, soft_wrap=True)
         _exit_if_failed(count_failed(plan, results / "runs", part), console)
         return
     carry_out = None
@@ -132,25 +129,25 @@ def run(
 
 def _exit_if_failed(n_failed: int, console: Console) -> None:
     if n_failed:
-        runs = "1 run" if n_failed == 1 else f"{n_failed} runs"
-        console.print(f"{runs} failed; `nptad bench status` says why, `--retry` repeats them.", soft_wrap=True)
+        runs = f"{n_failed} run{'s' * (n_failed > 1)}"
+        console.print(f"{runs} failed; `nptad bench status` shows why, `--retry` repeats them.", soft_wrap=True)
         sys.exit(1)
 
 
 @app.command
-def status(*, results: Path = RESULTS, methods: str = "all", datasets: str = "all", seeds: str = "0-19") -> None:
+def status(
+    *, results: ResultsFolder = RESULTS, methods: str = "all", datasets: str = "all", seeds: str = "0-19"
+) -> None:
     """Show what is done, what failed and why, and what is missing.
 
     Parameters
     ----------
-    results : Path
-        Where results are kept.
     methods : str
-        Names, separated by commas, or `all`.
+        Names separated by commas, or `all`.
     datasets : str
-        Names, separated by commas, or `all`.
+        Names separated by commas, or `all`.
     seeds : str
-        Those that are wanted, such as `0-19`.
+        The wanted seeds, such as `0-19`.
     """
     from nptad.bench.datasets import DATASETS, find_dataset
     from nptad.bench.own import is_own
@@ -167,7 +164,7 @@ def status(*, results: Path = RESULTS, methods: str = "all", datasets: str = "al
     for name in names:
         method_spec(name)
     for row in rows:
-        if not is_own(row):  # whose module need not be there
+        if not is_own(row):  # the module of a user's set need not be there
             find_dataset(parse_name(row)[0])
     records = [r for r in records if r["dataset"] in rows and r["method"] in names]
     present = {(r["method"], r["preset"]) for r in records}
@@ -181,14 +178,14 @@ def status(*, results: Path = RESULTS, methods: str = "all", datasets: str = "al
     console.print(f"Finished of {len(wanted)} seeds (! = failed or over a limit)", soft_wrap=True)
     _print_counts(console, counts, [f"{name} {preset}".strip() for name, preset in columns])
     if missing := [name for name in names if not any(name == method for method, _ in present)]:
-        console.print(f"Not begun: {', '.join(missing)}.", markup=False, soft_wrap=True)
+        console.print(f"Not started: {', '.join(missing)}.", markup=False, soft_wrap=True)
     for record in records:
         if record["outcome"] != "done":
             console.print(describe(record), markup=False, soft_wrap=True)
 
 
 def _print_counts(console: Console, rows: dict[str, list[str]], heads: list[str]) -> None:
-    """Columns side by side, in as many tables as a terminal needs; a file has room for all of them."""
+    """Print one table to a file, and as many as the width needs to a terminal."""
     first = max(map(len, ["data set", *rows])) + 4
     widths = [max(map(len, [head, *(cells[j] for cells in rows.values())])) + 3 for j, head in enumerate(heads)]
     if not console.is_terminal:
@@ -208,40 +205,26 @@ def _print_counts(console: Console, rows: dict[str, list[str]], heads: list[str]
 
 
 def _count(records: list[RunRecord], wanted: int) -> str:
-    """Seeds done of those wanted, of several configurations the one with most, and how many have no result."""
+    """Seeds done of those wanted, by the configuration with most of them, and how many have no result."""
     configs = Counter(r["config_hash"] for r in records if r["outcome"] == "done")
     done, failed = max(configs.values(), default=0), len(records) - configs.total()
     return (f"{done}/{wanted}" if done else "-") + (f" !{failed}" if failed else "")
 
 
 @app.command
-def tables(*, results: Path = RESULTS) -> None:
-    """Write the tables (Markdown, CSV, LaTeX) and the page `README.md`, which shows the figures drawn before it.
-
-    Parameters
-    ----------
-    results : Path
-        Where results are kept.
-    """
+def tables(*, results: ResultsFolder = RESULTS) -> None:
+    """Write the tables (Markdown, CSV, LaTeX) and the page `README.md`; the page shows the figures drawn so far."""
     from nptad.bench.page import write_page
 
-    for path in write_page(results):
-        print(path)
+    print(*write_page(results), sep="\n")
 
 
 @app.command
-def figures(*, results: Path = RESULTS) -> None:
-    """Draw the figures (SVG and PNG) from the stored runs.
-
-    Parameters
-    ----------
-    results : Path
-        Where results are kept.
-    """
+def figures(*, results: ResultsFolder = RESULTS) -> None:
+    """Draw the figures (SVG and PNG) from the stored runs."""
     from nptad.bench.figures import draw_all
 
-    for path in draw_all(results):
-        print(path)
+    print(*draw_all(results), sep="\n")
 
 
 def _plan(methods: str, datasets: str, seeds: str, preset: Preset, changes: list[str] | None) -> Plan:
@@ -259,16 +242,16 @@ def _plan(methods: str, datasets: str, seeds: str, preset: Preset, changes: list
 
 
 def _names(text: str, known: Iterable[str] = ()) -> list[str]:
-    """Names separated by commas, each once; ``all`` stands for those that are known."""
+    """Names separated by commas, each once; ``all`` stands for the known ones."""
     names = known if text == "all" else (name.strip() for name in text.split(","))
     found = [name for name in dict.fromkeys(names) if name]
     if not found:
-        raise InputError(f"{text!r} names nothing; give names separated by commas.")
+        raise InputError(f"{text!r} has no name in it; give names separated by commas.")
     return found
 
 
 def _datasets(text: str, known: Iterable[str]) -> list[str]:
-    """The same for data sets, with one spelling for each share of contamination."""
+    """Names of data sets, each share of contamination in one spelling."""
     from nptad.bench.protocol import parse_name
 
     parsed = map(parse_name, _names(text, known))
@@ -283,7 +266,7 @@ def _seeds(text: str) -> tuple[int, ...]:
             raise InputError(f"--seeds {text!r} is not a list of seeds such as 0-19 or 0,3,7.")
         first, last = int(match[1]), int(match[2] or match[1])
         if last < first:
-            raise InputError(f"--seeds {text!r} goes backwards; the smaller number comes first.")
+            raise InputError(f"--seeds {text!r} has a range that runs backwards; put the smaller number first.")
         seeds += range(first, last + 1)
     return tuple(dict.fromkeys(seeds))
 
@@ -303,5 +286,5 @@ def _change(text: str) -> tuple[str, object]:
         parsed = json.loads(value)
     except ValueError:
         return name, value
-    # 0 and 0.0 are the same setting, and must not be two configurations.
+    # 0 and 0.0 are the same setting and must not make two configurations.
     return name, int(parsed) if isinstance(parsed, float) and parsed.is_integer() else parsed

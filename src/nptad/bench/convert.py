@@ -27,7 +27,7 @@ _ABALONE_NORMAL, _ABALONE_ANOMALIES = (8, 9, 10), (3, 21)
 
 @contextmanager
 def reading(origin: str, advice: str) -> Iterator[None]:
-    """Turn whatever a parser stumbles over into one sentence: which file, why, and what to do.
+    """Turn any error of a parser into one sentence: which file, why, and what to do.
 
     Examples
     --------
@@ -40,15 +40,15 @@ def reading(origin: str, advice: str) -> Iterator[None]:
         yield
     except (DataError, MemoryError):
         raise
-    except Exception as error:  # the parsers behind the converters raise all kinds for damaged bytes
+    except Exception as error:  # the parsers raise errors of all kinds on damaged files
         lines = str(error).splitlines() or [""]
         why = lines[0] if isinstance(error, ValueError) else f"{type(error).__name__}: {lines[0]}"
         raise DataError(f"{origin} cannot be read ({why}); {advice}.") from error
 
 
 def read_npz(path: Path, *names: str) -> tuple[np.ndarray, ...]:
-    """Arrays of an ``.npz`` file by their names; anything that would need to be unpickled is refused."""
-    # Opened here, since numpy leaves the file open when it turns out to be damaged.
+    """Arrays of an ``.npz`` file by their names; pickled objects are refused."""
+    # Opened here, because numpy does not close a damaged file.
     with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
         return tuple(arrays[name] for name in names)
 
@@ -60,13 +60,13 @@ def read_adbench(path: Path) -> Arrays:
 
 
 def read_mat(path: Path) -> Arrays:
-    """A ``.mat`` of ODDS: matrices X and y, in MATLAB's own format or, from version 7.3 on, in HDF5."""
+    """A ``.mat`` of ODDS: matrices X and y, in MATLAB's format or, from version 7.3 on, in HDF5."""
     from scipy.io import loadmat
 
     try:
         with path.open("rb") as file:
             content = loadmat(file, variable_names=("X", "y"))
-    except NotImplementedError:  # how scipy says 7.3
+    except NotImplementedError:  # scipy does not read version 7.3
         return _read_hdf5(path)
     return content["X"], content["y"].ravel()
 
@@ -83,9 +83,8 @@ def _read_hdf5(path: Path) -> Arrays:
 def read_ecoli(path: Path) -> Arrays:
     """UCI's ``ecoli.data``: a name, seven numbers and a class; the three rare classes of membrane are the anomalies."""
     rows = [line.split() for line in _lines(path)]
-    return np.array([row[1:8] for row in rows], dtype=np.float64), np.array(
-        [row[8] in _ECOLI_ANOMALIES for row in rows]
-    )
+    x = np.array([row[1:8] for row in rows], dtype=np.float64)
+    return x, np.array([row[8] in _ECOLI_ANOMALIES for row in rows])
 
 
 def read_abalone(path: Path) -> Arrays:
@@ -97,7 +96,7 @@ def read_abalone(path: Path) -> Arrays:
 
 
 def read_seismic(path: Path) -> Arrays:
-    """UCI's ``seismic-bumps.arff``: a category is coded by its place in the alphabet, class 1 is the anomaly."""
+    """UCI's ``seismic-bumps.arff``: codes of categories are in alphabetical order; class 1 is the anomaly."""
     from scipy.io.arff import loadarff
 
     rows, header = loadarff(path)
@@ -110,7 +109,7 @@ def read_seismic(path: Path) -> Arrays:
 
 
 def read_creditcard(path: Path) -> Arrays:
-    """Kaggle's ``creditcard.csv`` without its Time column, in single precision as the benchmark has it."""
+    """Kaggle's ``creditcard.csv`` without its Time column, in single precision, as in the paper's benchmark."""
     x, y = _read_csv(path, "Class", dropped="Time")
     return x.astype(np.float32), y
 
@@ -118,7 +117,7 @@ def read_creditcard(path: Path) -> Arrays:
 def read_backdoor(path: Path) -> Arrays:
     """The deviation-network repository's ``.tar.xz`` with one CSV file in it."""
     with tarfile.open(path, "r:xz") as archive:
-        # Archives made on a Mac hold small companions beside the table.
+        # Archives made on a Mac have small hidden files beside the table.
         return _read_csv(archive.extractfile(max(archive.getmembers(), key=lambda member: member.size)), "class")
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
-from cyclopts import App
+from cyclopts import App, Parameter
 from rich.console import Console
 from rich.table import Table as RichTable
 from rich.text import Text
@@ -17,16 +17,12 @@ if TYPE_CHECKING:
 
 data_app = App(name="data", help="List, download and check the data sets of the benchmark.")
 
+DataFolder = Annotated[Path | None, Parameter(help="Folder to look in before the cache; by default NPTAD_DATA.")]
+
 
 @data_app.command(name="list")
-def list_datasets(*, data: Path | None = None) -> None:
-    """Show every data set: its size, its licence, where it comes from, and whether it is here.
-
-    Parameters
-    ----------
-    data : Path, optional
-        Folder to look in before the cache; NPTAD_DATA by default.
-    """
+def list_datasets(*, data: DataFolder = None) -> None:
+    """Show every data set: its size, its licence, where it comes from, and whether it is here."""
     from nptad.bench.datasets import find_file
 
     table = RichTable("data set")
@@ -41,51 +37,44 @@ def list_datasets(*, data: Path | None = None) -> None:
         table.add_row(dataset.name, *sizes, here, dataset.licence)
     console = Console()
     console.print(table)
-    for dataset in datasets:  # below the table, since an address that is folded into a cell is no use
+    for dataset in datasets:  # below the table: an address folded into a cell cannot be copied
         line = f"{dataset.name}: {dataset.source} {dataset.note}"
         console.print(line.rstrip(), markup=False, highlight=False, soft_wrap=True)
 
 
 @data_app.command
-def fetch(*names: str, data: Path | None = None) -> None:
+def fetch(*names: str, data: DataFolder = None) -> None:
     """Download data sets into the cache, converted and checked.
 
     Parameters
     ----------
     names : str
-        Data sets; without any, all that can be downloaded.
-    data : Path, optional
-        Folder whose files need no download; NPTAD_DATA by default.
+        Data sets; by default all that can be downloaded.
     """
     from nptad.bench.datasets import fetch as fetch_file
 
     table, failed = RichTable("data set", "outcome"), []
     datasets = [dataset for dataset in _chosen(names) if names or dataset.convert]
     for dataset in datasets:
-        if dataset.convert is None:
-            outcome = "generated when it is loaded, nothing to download"
-        else:
+        outcome = "generated when it is loaded, nothing to download"
+        if dataset.convert is not None:
             try:
                 outcome = str(fetch_file(dataset.name, data))
             except DataError as error:
                 outcome = str(error)
                 failed.append(dataset.name)
         table.add_row(dataset.name, Text(outcome, overflow="fold"))
-    Console().print(table)
-    if failed:
-        raise DataError(f"{len(failed)} of {len(datasets)} data sets are not there: {', '.join(failed)}; see above.")
+    _finish(table, failed, len(datasets), "could not be fetched")
 
 
 @data_app.command
-def verify(*names: str, data: Path | None = None) -> None:
+def verify(*names: str, data: DataFolder = None) -> None:
     """Check the files that are here against the registry.
 
     Parameters
     ----------
     names : str
-        Data sets; without any, all.
-    data : Path, optional
-        Folder to look in before the cache; NPTAD_DATA by default.
+        Data sets; by default all.
     """
     from nptad.bench.datasets import find_file, read_file
 
@@ -106,11 +95,14 @@ def verify(*names: str, data: Path | None = None) -> None:
         elif names:
             wrong.append(dataset.name)
         table.add_row(dataset.name, state, Text(details, overflow="fold"))
+    _finish(table, wrong, len(datasets), "are wrong or missing")
+
+
+def _finish(table: RichTable, failed: list[str], n_datasets: int, what: str) -> None:
+    """Print the table and raise an error if any data set has failed."""
     Console().print(table)
-    if wrong:
-        raise DataError(
-            f"{len(wrong)} of {len(datasets)} data sets are wrong or missing: {', '.join(wrong)}; see above."
-        )
+    if failed:
+        raise DataError(f"{len(failed)} of {n_datasets} data sets {what}: {', '.join(failed)}; see above.")
 
 
 def _chosen(names: tuple[str, ...]) -> list[Dataset]:

@@ -1,7 +1,8 @@
-"""The figures of the studies, from stored runs, as SVG and PNG."""
+"""The figures of the benchmark, from stored runs, as SVG and PNG."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -40,12 +41,12 @@ _LABEL_PLACES = [
     for distance in (4, _NEAR, 14, 22, 32, 44, 58, 74, 92)
     for x, y in ((1, 0), (-1, 0), (1, 1), (-1, 1), (1, -1), (-1, -1), (0, 1), (0, -1))
 ]
-"""Where the name of a point may stand, best first: the distance in points, then the direction."""
+"""Places for the name of a point, best first: the distance in points, then the direction."""
 _ALIGNED_X, _ALIGNED_Y = {1: "left", 0: "center", -1: "right"}, {1: "bottom", 0: "center", -1: "top"}
 
 
 def draw_all(results: Path) -> list[Path]:
-    """Draw what the stored runs allow, and remove what they allow no more; returns the files."""
+    """Draw the figures that the stored runs suffice for, remove the others, and return the files."""
     series = gather(require_records(results / "runs"))
     drawings = {
         "mean_f1": mean_bars,
@@ -59,13 +60,13 @@ def draw_all(results: Path) -> list[Path]:
     with matplotlib.rc_context(_STYLE):
         for name, draw in drawings.items():
             figure = draw(series)
-            for suffix in ("svg", "png"):
+            for suffix, metadata in (("svg", {"Date": None}), ("png", None)):
                 path = results / "figures" / f"{name}.{suffix}"
                 if figure is None:
                     path.unlink(missing_ok=True)
                     continue
                 path.parent.mkdir(parents=True, exist_ok=True)
-                figure.savefig(path, bbox_inches="tight", dpi=150, metadata={"Date": None} if suffix == "svg" else None)
+                figure.savefig(path, bbox_inches="tight", dpi=150, metadata=metadata)
                 written.append(path)
     return written
 
@@ -78,57 +79,42 @@ def _means(results: Results) -> tuple[list[MethodColumn], list[str], np.ndarray]
     return columns, common, np.array(values).reshape(len(common), len(columns))
 
 
-def _bars(labels: list[str], values: np.ndarray, ours: list[bool], title: str) -> Figure:
-    figure = Figure(figsize=(6, 0.34 * len(labels) + 0.9))
-    axes = figure.subplots()
-    bars = axes.barh(labels, values, color=[OURS if mine else OTHERS for mine in ours])
-    axes.bar_label(bars, fmt="%.1f", padding=3)
-    axes.invert_yaxis()
-    axes.set_title(title, loc="left")
-    axes.margins(x=0.12)
-    return figure
-
-
 def mean_bars(results: Results) -> Figure | None:
     """Mean F1 over the common data sets, best first."""
-    columns, common, values = _means(results)
-    if not common:
-        return None
-    means = values.mean(axis=0)
-    order = np.argsort(-means, kind="stable")
-    chosen = [columns[i] for i in order]
-    return _bars(
-        [c.label for c in chosen],
-        means[order],
-        _ours(chosen),
-        f"Mean F1 in % over {count_datasets(common)}, higher is better",
-    )
+    return _bars(results, lambda values: values.mean(axis=0), -1, "Mean F1 in % over {}, higher is better")
 
 
 def rank_bars(results: Results) -> Figure | None:
     """Mean rank over the common data sets, best first."""
+    return _bars(results, mean_ranks, 1, "Mean rank over {}, lower is better")
+
+
+def _bars(results: Results, summarise: Callable[[np.ndarray], np.ndarray], sign: int, title: str) -> Figure | None:
+    """A bar for each method, in ascending order of its value times ``sign``."""
     columns, common, values = _means(results)
     if not common:
         return None
-    ranks = mean_ranks(values)
-    order = np.argsort(ranks, kind="stable")
+    heights = summarise(values)
+    order = np.argsort(sign * heights, kind="stable")
     chosen = [columns[i] for i in order]
-    return _bars(
-        [c.label for c in chosen],
-        ranks[order],
-        _ours(chosen),
-        f"Mean rank over {count_datasets(common)}, lower is better",
-    )
+    figure = Figure(figsize=(6, 0.34 * len(columns) + 0.9))
+    axes = figure.subplots()
+    bars = axes.barh([column.label for column in chosen], heights[order], color=_colours(chosen))
+    axes.bar_label(bars, fmt="%.1f", padding=3)
+    axes.invert_yaxis()
+    axes.set_title(title.format(count_datasets(common)), loc="left")
+    axes.margins(x=0.12)
+    return figure
 
 
 def critical_difference(results: Results) -> Figure | None:
-    """Mean ranks on a line; methods that the Nemenyi test cannot tell apart (5 %) are joined."""
+    """Mean ranks on a line; a bar joins methods that do not differ significantly (Nemenyi test, 5 %)."""
     import scikit_posthocs
 
     columns, common, values = _means(results)
     if len(common) < 3 or len(columns) < 3:
         return None
-    # Methods are numbers here: the diagram goes through sets, in which texts have another order in every process.
+    # Methods are numbers here: the diagram iterates over sets, whose order of texts differs between processes.
     ranks = dict(enumerate(mean_ranks(values)))
     p_values = scikit_posthocs.posthoc_nemenyi_friedman(values)
     figure = Figure(figsize=(7, 0.22 * len(columns) + 1.2))
@@ -140,7 +126,7 @@ def critical_difference(results: Results) -> Figure | None:
         alpha=0.05,
         label_fmt_left="{label}",
         label_fmt_right="{label}",
-        color_palette={place: OURS if mine else DARK for place, mine in enumerate(_ours(columns))},
+        color_palette=dict(enumerate(_colours(columns, others=DARK))),
         text_h_margin=0.02 * float(np.ptp(list(ranks.values()))),
         elbow_props={"linewidth": 1},
         marker_props={"s": 16},
@@ -176,7 +162,7 @@ def contamination_curves(results: Results) -> Figure | None:
         axes.set_xlabel("anomalies among the training rows, %")
         axes.set_title(title, loc="left")
         axes.set_ylim(0, 102)
-    panels[1].legend(frameon=False, loc="center left", bbox_to_anchor=(1.02, 0.5))  # inside, it would cover curves
+    panels[1].legend(frameon=False, loc="center left", bbox_to_anchor=(1.02, 0.5))  # inside it would cover curves
     return figure
 
 
@@ -186,14 +172,12 @@ def accuracy_against_runtime(results: Results) -> Figure | None:
     if not common:
         return None
     series = [[results[column, name] for name in common] for column in columns]
-    seconds = [
-        np.exp(np.mean([np.log(max(1e-3, s.training_seconds() + s.scoring_seconds())) for s in runs]))
-        for runs in series
-    ]
+    totals = [[max(1e-3, s.training_seconds() + s.scoring_seconds()) for s in runs] for runs in series]
+    seconds = np.exp(np.log(totals).mean(axis=1))
     figure = Figure(figsize=(7, 4.6))
     axes = figure.subplots()
     means = values.mean(axis=0)
-    axes.scatter(seconds, means, color=[OURS if mine else OTHERS for mine in _ours(columns)])
+    axes.scatter(seconds, means, color=_colours(columns))
     axes.set_xscale("log")
     axes.margins(x=0.2, y=0.15)
     _label_points(figure, axes, list(zip(seconds, means, strict=True)), [column.label for column in columns])
@@ -205,8 +189,8 @@ def accuracy_against_runtime(results: Results) -> Figure | None:
 def _label_points(
     figure: Figure, axes: Axes, points: list[tuple[float, float]], labels: list[str], **style: Any
 ) -> None:
-    """Write a name beside every point, in the picture and where it covers no other name and no other point."""
-    figure.draw_without_rendering()  # limits are final only then, and places depend on them
+    """Write a name beside every point, inside the axes and where it covers no other name or point."""
+    figure.draw_without_rendering()  # only then are the limits final, and places depend on them
     taken = [Bbox.from_bounds(x - 4, y - 4, 8, 8) for x, y in axes.transData.transform(points)]
     for label, point in zip(labels, points, strict=True):
         text = axes.annotate(label, point, textcoords="offset points", xytext=(0, 0), **style)
@@ -248,5 +232,5 @@ def ours_against_published(results: Results) -> Figure | None:
     return figure
 
 
-def _ours(columns: list[MethodColumn]) -> list[bool]:
-    return [column.method == "npt-ad" for column in columns]
+def _colours(columns: list[MethodColumn], others: str = OTHERS) -> list[str]:
+    return [OURS if column.method == "npt-ad" else others for column in columns]

@@ -13,9 +13,9 @@ _SEPARABLE_NORMAL, _SEPARABLE_ANOMALIES = 1_800, 200
 def mulcross() -> tuple[np.ndarray, np.ndarray]:
     """Normal rows around the origin and two tight clusters of anomalies far out.
 
-    After Rocke and Woodruff (1996): the clusters are centred at twice the radius that holds 90 % of the normal rows.
-    Their directions are not published; these two diagonals at a right angle to each other give an isolation forest
-    the scores that are published for the original (AUROC .99, AUPRC .85).
+    After Rocke and Woodruff (1996): the centres of the clusters are at twice the radius that holds 90 % of the normal
+    rows. Their directions are not published; with these two orthogonal diagonals an isolation forest has the scores
+    that are published for the original (AUROC .99, AUPRC .85).
 
     Examples
     --------
@@ -31,15 +31,15 @@ def mulcross() -> tuple[np.ndarray, np.ndarray]:
     directions = np.array([[1, 1, 1, 1], [1, 1, -1, -1]]) / 2
     clusters = np.repeat(directions, _MULCROSS_ANOMALIES // 2, axis=0)
     x[-_MULCROSS_ANOMALIES:] = radius * clusters + np.sqrt(_CLUSTER_VARIANCE) * x[-_MULCROSS_ANOMALIES:]
-    # Rounded, since the last bits differ between machines and the checksum must not.
+    # Rounded: the last bits differ between machines, and the checksum must not.
     return np.round(x, 6), np.arange(_MULCROSS_ROWS) >= _MULCROSS_ROWS - _MULCROSS_ANOMALIES
 
 
 def separable() -> tuple[np.ndarray, np.ndarray]:
     """A set like the one of the paper's contamination study: two distributions that do not overlap.
 
-    Six independent columns per distribution, of the kinds that the authors' file shows; the ranges of the first two
-    are apart. 1800 normal rows come first, then 200 anomalies.
+    Six independent columns per distribution, of the same families as in the authors' file; the ranges of the first two
+    columns do not overlap. 1800 normal rows come first, then 200 anomalies.
 
     Examples
     --------

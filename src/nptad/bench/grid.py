@@ -10,12 +10,12 @@ from pathlib import Path
 from nptad.io.atomic import replacing
 
 _FITTING_COLUMNS = 8
-"""Columns that a page of LaTeX has room for."""
+"""Columns that fit the width of a LaTeX page."""
 
 
 @dataclass(frozen=True)
 class Figure:
-    """A mean with its spread; None where there is none."""
+    """A mean and its spread, or None for a single value."""
 
     mean: float
     spread: float | None = None
@@ -43,51 +43,32 @@ class Grid:
         return "\n".join(lines) + "\n"
 
     def latex(self) -> str:
-        """A LaTeX tabular in a table environment, made smaller if it would not fit the page."""
+        """A LaTeX table, made smaller if it does not fit the page."""
         before, after = (r"\resizebox{\textwidth}{!}{", "}") if len(self.columns) > _FITTING_COLUMNS else ("", "")
         head = " & ".join(_escape(column) for column in self.columns)
         body = [" & ".join(_latex(cell) for cell in row) + r" \\" for row in self.rows]
-        return "\n".join(
-            [
-                r"\begin{table}",
-                rf"\caption{{{_escape(self.caption)}}}",
-                rf"{before}\begin{{tabular}}{{l{'r' * (len(self.columns) - 1)}}}",
-                r"\toprule",
-                head + r" \\",
-                r"\midrule",
-                *body,
-                r"\bottomrule",
-                rf"\end{{tabular}}{after}",
-                r"\end{table}",
-                "",
-            ]
-        )
+        lines = [
+            r"\begin{table}",
+            rf"\caption{{{_escape(self.caption)}}}",
+            rf"{before}\begin{{tabular}}{{l{'r' * (len(self.columns) - 1)}}}",
+            *(r"\toprule", head + r" \\", r"\midrule", *body, r"\bottomrule"),
+            rf"\end{{tabular}}{after}",
+            r"\end{table}",
+        ]
+        return "\n".join(lines) + "\n"
 
     def csv(self) -> str:
-        """Comma-separated values: a mean and a ``_std`` column where any cell has a spread."""
-        cells = zip(*self.rows, strict=True) if self.rows else [()] * len(self.columns)
-        spread = [any(isinstance(cell, Figure) and cell.spread is not None for cell in column) for column in cells]
+        """Comma-separated values; a column in which any cell has a spread gets a ``_std`` column."""
+        has_spread = [any(_csv(row[j])[1] for row in self.rows) for j in range(len(self.columns))]
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
-        writer.writerow(
-            [
-                name
-                for j, column in enumerate(self.columns)
-                for name in ([column, f"{column}_std"] if spread[j] else [column])
-            ]
-        )
-        for row in self.rows:
-            line: list[str] = []
-            for j, cell in enumerate(row):
-                mean, std = (cell.mean, cell.spread) if isinstance(cell, Figure) else (cell, None)
-                line.append("" if mean is None else f"{mean:.3f}" if isinstance(mean, float) else str(mean))
-                if spread[j]:
-                    line.append("" if std is None else f"{std:.3f}")
-            writer.writerow(line)
+        pairs = [[(column, f"{column}_std") for column in self.columns], *(map(_csv, row) for row in self.rows)]
+        for row in pairs:
+            writer.writerow([value for pair, wide in zip(row, has_spread, strict=True) for value in pair[: 1 + wide]])
         return text.getvalue()
 
     def write(self, directory: Path) -> list[Path]:
-        """Write all three into a directory."""
+        """Write all three formats into a folder."""
         paths = []
         for suffix, text in (("md", self.markdown()), ("csv", self.csv()), ("tex", self.latex())):
             paths.append(directory / f"{self.name}.{suffix}")
@@ -107,11 +88,17 @@ def _text(cell: Cell, bold: str, plus_minus: str) -> str:
     return bold.format(text) if cell.bold else text
 
 
+def _csv(cell: Cell) -> tuple[str, str]:
+    """The value of a cell and its spread."""
+    if not isinstance(cell, Figure):
+        return cell or "", ""
+    return f"{cell.mean:.3f}", "" if cell.spread is None else f"{cell.spread:.3f}"
+
+
 def _latex(cell: Cell) -> str:
     if not isinstance(cell, Figure):
         return _escape(cell or "")
-    text = _text(cell, r"\mathbf{{{}}}", r" \pm ")
-    return f"${text}$"
+    return "$" + _text(cell, r"\mathbf{{{}}}", r" \pm ") + "$"
 
 
 def _escape(text: str) -> str:

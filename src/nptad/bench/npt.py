@@ -1,7 +1,7 @@
 """NPT-AD and the Transformer in the benchmark: several seeds train as one stack, and all scoring rules are measured.
 
-Our paper preset is one member, trained on the whole training half, as in the paper. The default preset is the
-estimator as a user gets it.
+The paper preset is one member, trained on all training rows, as in the paper. The default preset is the estimator with
+its defaults.
 """
 
 from __future__ import annotations
@@ -19,21 +19,24 @@ from nptad.bench.protocol import Clock, Scored, Split
 from nptad.bench.rules import RULES, rule_of
 from nptad.detector import NPTAD
 from nptad.errors import TableWarning
-from nptad.nn.rng import spawn_seeds
-from nptad.scoring.ensemble import Ensemble, fit_side_by_side
+from nptad.nn.masks import mask_bank
+from nptad.nn.model import NPT
+from nptad.nn.rng import MemberRandom, spawn_seeds
+from nptad.scoring.ensemble import Ensemble, assemble
 from nptad.scoring.score import Member, mask_losses
 from nptad.settings import Settings
 from nptad.tables.encode import encode
 from nptad.tables.layout import CellLayout
 from nptad.tables.schema import learn_schema
+from nptad.training.loop import train
 
 _STACK_NUMBERS = 250_000
-"""Activations (rows x row width) up to which stacking members pays: beyond, one member keeps a core busy."""
+"""Activations (rows x row width) up to which stacking members pays; beyond, one member keeps a core busy."""
 
 _LARGEST_STACK = 8
 
 _REFERENCE_ROWS = 500
-"""Training rows whose losses the scoring rules compare with."""
+"""Training rows whose losses the scoring rules use."""
 
 
 def stack_size(settings: Settings, n_train: int, n_features: int) -> int:
@@ -45,7 +48,7 @@ def stack_size(settings: Settings, n_train: int, n_features: int) -> int:
 def run_single_members(splits: list[Split], seeds: list[int], settings: Settings) -> Iterator[Scored]:
     """One member per split, with the paper's scores; splits of the same encoded layout train as one stack."""
     encoded = [_encode(split) for split in splits]
-    trained = replace(settings, scale_masks=False)  # losses are scaled below, by every rule in its own way
+    trained = replace(settings, scale_masks=False)  # each rule scales the losses below
     for _, group in groupby(range(len(splits)), key=lambda i: encoded[i][0]):
         places = list(group)
         clock = Clock()
@@ -55,11 +58,27 @@ def run_single_members(splits: list[Split], seeds: list[int], settings: Settings
                 encoded[places[0]][0],
                 trained,
                 [spawn_seeds(seeds[i], 3) for i in places],
-                device=torch.device("cpu"),
             )
         for i, ensemble in zip(places, ensembles, strict=True):
             scored = _score(ensemble, encoded[i][1], encoded[i][2], settings, clock.copy())
             yield replace(scored, stack=len(places))
+
+
+def fit_side_by_side(
+    tables: list[np.ndarray], layout: CellLayout, settings: Settings, seeds: list[list[int]]
+) -> list[Ensemble]:
+    """A single-member ensemble for each of several tables of one size, trained as one stack.
+
+    Each equals (to rounding) what :func:`~nptad.scoring.ensemble.fit_ensemble` makes of its table and three seeds.
+    """
+    fold_seeds, bank_seeds, member_seeds = zip(*seeds, strict=True)
+    banks = [mask_bank(layout.n_features, settings.mask_sizes, settings.max_masks, seed) for seed in bank_seeds]
+    model = NPT(layout, settings, MemberRandom(list(member_seeds)))
+    train(model, torch.from_numpy(np.stack(tables)))
+    return [
+        assemble(model.member(k), masks, x, np.zeros((1, len(x)), dtype=bool), fold_seed)
+        for k, (x, masks, fold_seed) in enumerate(zip(tables, banks, fold_seeds, strict=True))
+    ]
 
 
 def run_estimator(splits: list[Split], seeds: list[int], settings: Settings, n_members: int) -> Iterator[Scored]:
@@ -80,16 +99,13 @@ def run_estimator(splits: list[Split], seeds: list[int], settings: Settings, n_m
 def _encode(split: Split) -> tuple[CellLayout, np.ndarray, np.ndarray]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", TableWarning)
-        # As in the paper, only what is published as a category is one; the library would also take flags for such.
+        # As in the paper, only published categories are categories; the library also treats flags as such.
         schema = learn_schema(split.train, list(split.categorical))
     return schema.layout, encode(schema, split.train), encode(schema, split.test)
 
 
 def _score(ensemble: Ensemble, train: np.ndarray, test: np.ndarray, settings: Settings, clock: Clock) -> Scored:
-    """Score test rows by every rule.
-
-    As in the paper, a test row that equals a training row is a new row all the same.
-    """
+    """Score test rows by every rule; as in the paper, a test row that equals a training row is still a new row."""
     member = ensemble.members[0]
     with clock("score"):
         losses = _losses(member, test, ensemble.masks)
@@ -102,5 +118,5 @@ def _score(ensemble: Ensemble, train: np.ndarray, test: np.ndarray, settings: Se
 
 
 def _losses(member: Member, x: np.ndarray, masks: Tensor, self_index: Tensor | None = None) -> np.ndarray:
-    """Losses as they are: every rule scales them in its own way."""
+    """Unscaled losses under all masks."""
     return mask_losses(member.unscaled(len(masks)), torch.from_numpy(x), masks, self_index).double().numpy()

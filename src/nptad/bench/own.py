@@ -1,4 +1,4 @@
-"""Methods and data sets of one's own, named on the command line as ``module:name``."""
+"""Methods and data sets of the user's, named on the command line as ``module:name``."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from nptad.errors import InputError
 
 
 def is_own(name: str) -> bool:
-    """Whether a name is of this kind; ours never are."""
+    """Whether a name is of this form; no listed name is."""
     return ":" in name
 
 
 def import_own(source: str, kind: str) -> Any:
-    """What is behind ``module:name``; modules of the working directory count.
+    """The object ``module:name``; the module may be in the working directory.
 
     Examples
     --------

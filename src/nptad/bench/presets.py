@@ -1,4 +1,4 @@
-"""The two sets of hyper-parameters of NPT-AD: the paper's, one per data set, and the library's rule for all."""
+"""The two presets of NPT-AD: the paper's settings, one set of them per data set, and the library's rule for all."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from nptad.settings import Settings, default_settings
 
 Preset = Literal["paper", "default"]
 
-# The paper does not say how masks become a score; these are the choices of the authors' code.
+# The paper does not say how the losses under all masks become a score; these are the choices of the authors' code.
 MAX_AGGREGATION = frozenset({"arrhythmia", "cardio", "glass", "ionosphere", "optdigits", "wine"})
 SCALED_MASKS = frozenset({"arrhythmia", "glass", "optdigits", "vertebral"})
-"""The authors take z-scores of each mask over the test set; we scale masks by training rows instead."""
+"""The authors take z-scores of each mask over the test set; we scale masks by training rows."""
 
 
 def paper_table(name: str) -> dict[str, dict[str, str]]:
-    """A table of the paper as shipped with the package: data set (or method) -> column -> text."""
+    """A table of the paper, as shipped with the package: data set (or method) -> column -> text."""
     text = files("nptad.bench").joinpath("paper", f"{name}.csv").read_text(encoding="utf-8")
     rows = list(csv.DictReader(text.splitlines()))
     key = next(iter(rows[0]))
@@ -29,8 +29,8 @@ def paper_table(name: str) -> dict[str, dict[str, str]]:
 def paper_settings(dataset: str, n_train: int) -> Settings:
     """The paper's hyper-parameters of a data set (its table of experiment settings).
 
-    The paper counts epochs: with the full batch an epoch is a step, else as many as it takes to see all rows. The
-    separable set of the contamination study has settings of its own.
+    The paper counts epochs: an epoch is one step with the full batch, and as many as it takes to see all rows
+    otherwise. The separable set of the contamination study has settings of its own.
 
     Examples
     --------

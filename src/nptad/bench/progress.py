@@ -1,8 +1,9 @@
-"""A live view of a benchmark: how much is done, what came last, and how long the rest will take."""
+"""A live view of a benchmark: how much is done, the last run, and the time left."""
 
 from __future__ import annotations
 
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,7 +18,7 @@ from nptad.bench.worker import Task
 
 @contextmanager
 def live_view(tasks: list[Task], results: Path, console: Console) -> Iterator[Callable[[RunRecord], None]]:
-    """Yield a function to call with each record; on a terminal a bar, otherwise a line per record."""
+    """Yield a function to call with each record; it shows a bar on a terminal, otherwise a line per record."""
     work = Work(tasks, results)
     if not console.is_terminal:
         yield lambda record: console.print(f"{work.finish(record)}  {describe(record)}", markup=False, soft_wrap=True)
@@ -43,33 +44,30 @@ def describe(record: RunRecord) -> str:
 
 
 class Work:
-    """The runs ahead, weighed by the time that earlier runs of the same method on the same data set took."""
+    """The runs to do, weighted by the time of earlier runs of the same method on the same data set."""
 
     def __init__(self, tasks: list[Task], results: Path) -> None:
-        seconds: dict[tuple[str, str, str], list[float]] = {}
+        seconds: defaultdict[tuple[str, ...], list[float]] = defaultdict(list)
         for r in read_records(results):
             if r["outcome"] == "done":
-                seconds.setdefault((r["dataset"], r["method"], r["preset"]), []).append(sum(r["seconds"].values()))
+                seconds[r["dataset"], r["method"], r["preset"]].append(sum(r["seconds"].values()))
         typical = {key: median(values) for key, values in seconds.items()}
-        usual = median(typical.values()) if typical else 1.0
-        self.weights = {
-            (task.dataset, task.method, task.preset, seed): typical.get((task.dataset, task.method, task.preset), usual)
-            for task in tasks
-            for seed in task.seeds
-        }
+        overall = median(typical.values()) if typical else 1.0
+        runs = [(task.dataset, task.method, task.preset, seed) for task in tasks for seed in task.seeds]
+        self.weights = {run: typical.get(run[:3], overall) for run in runs}
         self.total = len(self.weights)
         self.expected = sum(self.weights.values())
         self.spent = 0.0
         self.started = time.monotonic()
 
     def finish(self, record: RunRecord) -> str:
-        """Take note of a record; returns the summary."""
+        """Count a record and return the summary."""
         key = (record["dataset"], record["method"], record["preset"], record["seed"])
         self.spent += self.weights.pop(key, 0.0)
         return self.summary()
 
     def summary(self) -> str:
-        """Runs done of all, and the time left at the pace so far."""
+        """Number of runs done, and the time left at the speed so far."""
         done = self.total - len(self.weights)
         text = f"{done}/{self.total} runs"
         if self.spent > 0:

@@ -1,12 +1,13 @@
-"""The paper's protocol: half of the normal rows trains, the rest and all anomalies are the test set.
+"""The paper's protocol: half of the normal rows are for training, the rest and all anomalies are the test set.
 
-A method is anything with ``fit(x)`` and ``score(x)``, higher = more anomalous; :func:`as_method` makes one of a
-scikit-learn or PyOD detector.
+A method is anything with ``fit(x)`` and ``score(x)``, higher = more anomalous. :func:`as_method` adapts detectors of
+scikit-learn and PyOD.
 """
 
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from copy import deepcopy
@@ -24,13 +25,13 @@ _VALIDATION_ANOMALIES = 100
 
 
 class Method(Protocol):
-    """What the benchmark asks of a method."""
+    """A method under the benchmark's contract."""
 
     def fit(self, x: np.ndarray, /) -> Any:
-        """Learn from training rows, categories one-hot."""
+        """Learn from training rows with one-hot categories; return the method itself."""
 
     def score(self, x: np.ndarray, /) -> np.ndarray:
-        """Score each row, higher = more anomalous."""
+        """Return one float64 per row, higher = more anomalous."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,7 @@ class Split:
 
 
 class Clock:
-    """Wall-clock and processor seconds of the phases of a run; the latter do not suffer from a busy machine."""
+    """Wall-clock and processor seconds of the phases of a run; a busy machine changes the former only."""
 
     def __init__(self) -> None:
         self.seconds: dict[str, float] = {}
@@ -56,20 +57,20 @@ class Clock:
 
     @contextmanager
     def __call__(self, phase: str, shared_by: int = 1) -> Iterator[None]:
-        """Time a phase; of one that does the work of several runs, each gets an even share."""
+        """Time a phase; runs that share it get equal parts of its time."""
         wall, cpu = time.perf_counter(), time.process_time()
         yield
         self.seconds[phase] = (time.perf_counter() - wall) / shared_by
         self.cpu_seconds[phase] = (time.process_time() - cpu) / shared_by
 
     def copy(self) -> Clock:
-        """A clock that goes on from here."""
+        """A clock with the phases so far."""
         return deepcopy(self)
 
 
 @dataclass(frozen=True)
 class Scored:
-    """What one run gave."""
+    """The scores of one run."""
 
     scores: np.ndarray
     """Score of each test row, higher = more anomalous."""
@@ -96,21 +97,21 @@ def parse_name(dataset: str) -> tuple[str, float | None]:
     except ValueError:
         share = -1.0
     if not 0 <= share < 1:
-        raise InputError(f"{dataset!r} needs a share of anomalies behind the @, such as {name}@0.05.")
+        raise InputError(f"{dataset!r} needs a share of anomalies after the @, such as {name}@0.05.")
     return name, share
 
 
 def split_table(table: Table, seed: int) -> Split:
-    """A random half of the normal rows trains; every seed is a split of its own."""
+    """A random half of the normal rows for training; every seed is another split."""
     normal = np.random.default_rng(seed).permutation(np.flatnonzero(table.y == 0))
     half = len(normal) // 2
     return _split(table, normal[:half], np.concatenate([normal[half:], np.flatnonzero(table.y == 1)]))
 
 
 def contaminated_split(table: Table, seed: int, share: float) -> Split:
-    """The same with anomalies added to the training rows until they are the given share of them.
+    """The same, with anomalies added until they are the given share of the training rows.
 
-    As in the paper's study: the test set has the same 100 anomalies whatever the share; the others contaminate.
+    As in the paper's study, the test set has the same 100 anomalies whatever the share; the others are added.
     """
     random = np.random.default_rng(seed)
     normal = random.permutation(np.flatnonzero(table.y == 0))
@@ -119,7 +120,7 @@ def contaminated_split(table: Table, seed: int, share: float) -> Split:
     spare = random.permutation(anomalies[_VALIDATION_ANOMALIES:])
     added = round(half * share / (1 - share))
     if added > len(spare):
-        raise InputError(f"{table.name} has {len(spare)} anomalies to add, a share of {share:.0%} needs {added}.")
+        raise InputError(f"{table.name} has {len(spare)} anomalies to add, but a share of {share:.0%} needs {added}.")
     train = random.permutation(np.concatenate([normal[:half], spare[:added]]))
     return _split(table, train, np.concatenate([normal[half:], anomalies[:_VALIDATION_ANOMALIES]]))
 
@@ -144,10 +145,10 @@ def metrics(truth: np.ndarray, scores: np.ndarray) -> dict[str, float]:
 
 
 def one_hot(split: Split) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Training and test rows with a column for each category that training has seen, and each column's feature.
+    """Training rows, test rows and the feature of each column, with a column for each category of the training rows.
 
-    A further column of each such feature is 1 where the category is new. Without it a new category would be all zeros,
-    nearer to the training rows than any of theirs is to another.
+    A categorical feature has one more column, which is 1 where the category is new. Without it a new category would be
+    all zeros, nearer to each category of the training rows than these are to each other.
 
     Examples
     --------
@@ -182,18 +183,33 @@ class _Adapted:
     sign: int
 
     def fit(self, x: np.ndarray, /) -> _Adapted:
-        self.detector.fit(x)
+        with _constant_columns_allowed():
+            self.detector.fit(x)
         return self
 
     def score(self, x: np.ndarray, /) -> np.ndarray:
-        return self.sign * np.asarray(getattr(self.detector, self.scoring)(x), dtype=float)
+        with _constant_columns_allowed():
+            return self.sign * np.asarray(getattr(self.detector, self.scoring)(x), dtype=float)
+
+
+def _constant_columns_allowed() -> warnings.catch_warnings:
+    """PyOD's statistics of a constant column warn; such is the column of new categories in every training table."""
+    return warnings.catch_warnings(action="ignore", category=RuntimeWarning)
 
 
 def as_method(detector: Any) -> Method:
-    """Bring a detector under the contract: our own methods as they are, scikit-learn's and PyOD's adapted.
+    """A detector under the contract: scikit-learn's and PyOD's are adapted, others must keep to it.
 
     scikit-learn's ``score_samples`` and ``decision_function`` are high for normal rows, PyOD's ``decision_function``
-    for anomalies. A ``score`` that comes from scikit-learn means something else.
+    is high for anomalies. A ``score`` inherited from scikit-learn is not an anomaly score.
+
+    Examples
+    --------
+    >>> from sklearn.neighbors import LocalOutlierFactor
+    >>> method = as_method(LocalOutlierFactor(n_neighbors=2, novelty=True))
+    >>> normal, odd = method.fit(np.arange(10.0)[:, None]).score(np.array([[4.5], [30.0]]))
+    >>> bool(odd > normal)
+    True
     """
     if _is_a(detector, "pyod"):
         return _Adapted(detector, "decision_function", 1)
@@ -206,8 +222,8 @@ def as_method(detector: Any) -> Method:
         return detector
     raise InputError(
         f"{type(detector).__name__} cannot be used as a method: it needs fit(x) and score(x), higher = more anomalous, "
-        "or to be a scikit-learn or PyOD detector that scores new rows (LocalOutlierFactor does with novelty=True: "
-        "name a function of yours that makes it so)."
+        "or must be a scikit-learn or PyOD detector that scores new rows (for LocalOutlierFactor, name a function that "
+        "returns it with novelty=True)."
     )
 
 

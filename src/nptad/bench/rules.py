@@ -1,7 +1,7 @@
-"""Ways to make one score of the losses under all masks, for the study that compares them.
+"""Scoring rules: ways to make one score of the losses under all masks, for the study that compares them.
 
-A rule gets the losses (n, M) of the rows to score and those of training rows (t, M), each judged with its own entry
-left out of the context.
+A rule gets the losses (n, M) of the rows to score and those of training rows (t, M), each with its self index left out
+of the context.
 """
 
 from __future__ import annotations
@@ -29,36 +29,30 @@ def _surprise(losses: np.ndarray, reference: np.ndarray) -> np.ndarray:
     return -np.log((1 + at_least) / (1 + len(reference)))
 
 
-def _mean(losses: np.ndarray, _: np.ndarray) -> np.ndarray:
-    return losses.mean(axis=1)
-
-
-def _max(losses: np.ndarray, _: np.ndarray) -> np.ndarray:
-    return losses.max(axis=1)
-
-
 def rule_of(aggregation: Aggregation, scale_masks: bool) -> ScoringRule:
-    """The rule that the library applies to the losses under all masks, before it looks at the nearest training row.
+    """The rule that the library applies to the losses under all masks, before the distance to the nearest row is added.
 
-    It also bounds what one training row adds to a mask's mean, which matters for absurd rows only.
+    The library also bounds what one training row adds to a mask's mean, which matters for extreme rows only.
     """
-    rule = _max if aggregation == "max" else _mean
-    if not scale_masks:
-        return rule
-    return lambda losses, reference: rule(scaled(losses, reference), scaled(reference, reference))
+
+    def rule(losses: np.ndarray, reference: np.ndarray) -> np.ndarray:
+        losses = scaled(losses, reference) if scale_masks else losses
+        return losses.max(axis=1) if aggregation == "max" else losses.mean(axis=1)
+
+    return rule
 
 
 RULES: dict[str, ScoringRule] = {
-    "mean": _mean,
-    "max": _max,
+    "mean": rule_of("mean", scale_masks=False),
+    "max": rule_of("max", scale_masks=False),
     "scaled_mean": rule_of("mean", scale_masks=True),
     "scaled_max": rule_of("max", scale_masks=True),
     "log": lambda losses, reference: np.log1p(scaled(losses, reference)).mean(axis=1),
     "quantile": lambda losses, reference: _surprise(losses, reference).mean(axis=1),
 }
-RULES_SAID = (
-    "mean and max of the losses under all masks are the paper's; scaled_mean and scaled_max divide each mask's loss by "
-    "its mean over training rows first, log takes the mean logarithm of 1 + such a quotient, and quantile the mean of "
-    "how rare (minus the logarithm of the share) a loss is among training rows. The training rows are up to 500, each "
-    "with its own entry left out of the context."
+RULES_TEXT = (
+    "mean and max of the losses under all masks are the paper's. scaled_mean and scaled_max first divide each mask's "
+    "loss by its mean over training rows. log is the mean logarithm of 1 + such a quotient. quantile is the mean of "
+    "minus the logarithm of the share of training rows with at least this loss. These are up to 500 training rows, "
+    "each with its own entry left out of the context."
 )

@@ -1,4 +1,4 @@
-"""From records to figures: one configuration per column and data set, means, ranks, t-tests, dependencies."""
+"""Statistics of stored runs: one configuration per column and data set, means, ranks, t-tests, dependencies."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from nptad.bench.store import RunRecord
 
 SIGNIFICANCE = 0.05
 RESOLUTION = 0.001
-"""Means that are equal differ by no more than this: records have three decimals."""
+"""Means that differ by no more than this are equal: records have three decimals."""
 MAIN_SHARE = 2 / 3
-"""Of the data sets that have any result, how many a column needs to count in means over data sets."""
+"""Share of the data sets with any result that a column needs to count in means over data sets."""
 DEPENDENCY_MARGIN = 6.0
-"""Points of F1 within which a method counts as good as the best. With it the published figures give the paper's own
-table of dependencies for all data sets but shuttle and campaign; no other margin does better."""
+"""A method within this many points of F1 of the best counts as equally good. With this margin the published figures
+give the paper's table of dependencies for all data sets except shuttle and campaign; no other margin does better."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class MethodColumn:
 
     @property
     def label(self) -> str:
-        """Its name in tables."""
+        """Name in tables."""
         name = method_spec(self.method).label
         return f"{name}, library" if self.preset == "default" else name
 
@@ -49,24 +49,19 @@ class Series:
     records: tuple[RunRecord, ...]
 
     def values(self, metric: str = "f1", rule: str | None = None) -> np.ndarray:
-        """One value per seed, of the column's own scores or of a scoring rule."""
+        """One value per seed, of the column's scores or of a scoring rule."""
         return np.array([(r if rule is None else r["rules"][rule])[metric] for r in self.records])
 
     @property
     def config(self) -> dict[str, Any]:
-        """The configuration of all its runs."""
+        """The configuration of all runs."""
         return self.records[0]["config"]
-
-    @property
-    def has_published_rows(self) -> bool:
-        """Whether its runs were on the rows that the registry knows."""
-        return has_published_rows(self.records[0])
 
     def training_seconds(self) -> float:
         """Processor seconds of training, the mean over seeds.
 
-        Masks scaled by training rows need the losses of such rows, which then are part of training. Otherwise only the
-        comparison of scoring rules has used them.
+        Masks scaled by training rows need the losses of these rows, which then are part of training. Otherwise only the
+        comparison of scoring rules needs them.
         """
         seconds = self._seconds("fit")
         return seconds + self._seconds("reference") if self.config.get("scale_masks") else seconds
@@ -83,15 +78,15 @@ Results = dict[tuple[MethodColumn, str], Series]
 
 
 def is_current(record: RunRecord) -> bool:
-    """Whether a record is of the method as it is now; those of unlisted methods always are."""
+    """Whether a record is of the present version of its method; those of unlisted methods always are."""
     method = METHODS.get(record["method"])
     return method is None or record["version"] == method.version_under(record["preset"])
 
 
 def has_published_rows(record: RunRecord) -> bool:
-    """Whether a run was on the rows that the registry knows, and not on what stands in for them.
+    """Whether a run was on the rows of the registry, not on generated rows that replace them.
 
-    Runs from before records had a checksum were on such rows. Where the registry has none, all rows count as such.
+    Older records without a checksum are of such runs. If the registry has no checksum, all rows count as published.
     """
     dataset = {**DATASETS, **EXTRA}.get(parse_name(record["dataset"])[0])
     known = None if dataset is None else dataset.sha256
@@ -99,9 +94,9 @@ def has_published_rows(record: RunRecord) -> bool:
 
 
 def all_series(records: list[RunRecord]) -> dict[tuple[MethodColumn, str], list[Series]]:
-    """The series of each column and data set, one for each configuration: that with most seeds first, then the newest.
+    """The series of each column and data set, one for each configuration: most seeds first, then newest first.
 
-    Runs of unknown methods, and of methods as they were before, are left out. Runs on other rows are other series.
+    Runs of unknown methods and of earlier versions are left out. Runs on other rows make another series.
     """
     groups: dict[tuple[MethodColumn, str], dict[tuple[str, int, bool], list[RunRecord]]]
     groups = defaultdict(lambda: defaultdict(list))
@@ -124,19 +119,19 @@ def all_series(records: list[RunRecord]) -> dict[tuple[MethodColumn, str], list[
 
 
 def gather(records: list[RunRecord]) -> Results:
-    """The series of each column and data set that counts, the first of :func:`all_series`."""
+    """The series that counts for each column and data set: the first of :func:`all_series`."""
     return {key: series[0] for key, series in all_series(records).items()}
 
 
 def datasets_of(results: Results) -> list[str]:
-    """The data sets of the main tables: those of the paper in its order, then those of one's own that have results."""
+    """The data sets of the main tables: the paper's in its order, then those of the user's that have results."""
     return [*DATASETS, *sorted({dataset for _, dataset in results if is_own(dataset)})]
 
 
 def columns_of(results: Results, datasets: Container[str]) -> list[MethodColumn]:
     """The columns that have results on any of the data sets, in the order of tables.
 
-    That is the paper's preset first, then the order of the methods; methods of one's own are the last.
+    The paper's preset comes first, then the other methods in the order of the registry, then the user's.
     """
     present = {column for column, dataset in results if dataset in datasets}
     methods = dict.fromkeys([*METHODS, *sorted(column.method for column in present)])
@@ -149,7 +144,7 @@ def columns_of(results: Results, datasets: Container[str]) -> list[MethodColumn]
 
 
 def main_columns(results: Results, datasets: list[str]) -> list[MethodColumn]:
-    """The columns that count in means over data sets: a method tried on a few would leave little in common."""
+    """The columns that count in means over data sets: with a method on few sets, few would be common to all."""
     begun = {name for _, name in results} & set(datasets)
     columns = columns_of(results, datasets)
     return [c for c in columns if sum((c, name) in results for name in begun) >= MAIN_SHARE * len(begun)]
@@ -161,7 +156,7 @@ def common_datasets(results: Results, columns: list[MethodColumn], order: list[s
 
 
 def count_datasets(datasets: list[str]) -> str:
-    """How many there are, in words of a title: "1 data set", "25 data sets"."""
+    """Their number in words: "1 data set", "25 data sets"."""
     return f"{len(datasets)} data set{'s' if len(datasets) != 1 else ''}"
 
 
@@ -172,7 +167,7 @@ def mean_ranks(values: np.ndarray) -> np.ndarray:
     --------
     >>> mean_ranks(np.array([[90.0, 80.0, 80.0], [70.0, 60.0, 50.0]])).tolist()
     [1.0, 2.25, 2.75]
-    >>> mean_ranks(np.array([[66.667, 66.66667]])).tolist()  # equal, as records have them
+    >>> mean_ranks(np.array([[66.667, 66.66667]])).tolist()  # equal up to the rounding of records
     [1.5, 1.5]
     """
     ahead = values[:, None, :] - values[:, :, None]  # by how much the third index is ahead of the second
@@ -181,9 +176,9 @@ def mean_ranks(values: np.ndarray) -> np.ndarray:
 
 
 def out_of_order(values: Sequence[float], reference: Sequence[float]) -> list[int]:
-    """Positions of the fewest values that have to be left out so that the rest never falls.
+    """Positions of the fewest values without which the rest is in ascending order.
 
-    Of several such choices the one that keeps the values nearest to those of the reference.
+    Of several such choices, the one whose remaining values are nearest to the reference.
 
     Examples
     --------
@@ -195,7 +190,7 @@ def out_of_order(values: Sequence[float], reference: Sequence[float]) -> list[in
     def merit(chain: list[int]) -> tuple[int, float]:
         return len(chain), -sum(apart[place] for place in chain)
 
-    chains: list[list[int]] = []  # the best that end at each position
+    chains: list[list[int]] = []  # the best chain that ends at each position
     for place, value in enumerate(values):
         before = [chain for chain in chains if values[chain[-1]] <= value]
         chains.append([*max(before, key=merit, default=[]), place])
@@ -211,8 +206,8 @@ def spread(values: np.ndarray) -> float | None:
 def best_group(samples: list[np.ndarray]) -> list[bool]:
     """Which samples are not significantly below any other one, by Welch's t-test at 5 %.
 
-    A single run allows no test: any sample of several runs with a higher mean beats it, and it beats none. Where there
-    are but single runs, the highest count.
+    A single run allows no test: any sample of several runs with a higher mean is better, and it is better than none. If
+    there are only single runs, the highest are best.
 
     Examples
     --------
@@ -234,8 +229,8 @@ def _differ(first: np.ndarray, second: np.ndarray) -> bool:
 def dependencies(transformer: float, mask_knn: float, npt_ad: float) -> tuple[bool, bool]:
     """Whether dependencies between features, and between rows, are needed to find the anomalies of a data set.
 
-    If the method that sees only one kind is as good as the best of the three and the other is not, that kind
-    suffices; otherwise both count.
+    One kind suffices if the method that sees only this kind is as good as the best of the three, and the method that
+    sees only the other kind is not. Otherwise both are needed.
 
     Examples
     --------

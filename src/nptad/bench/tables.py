@@ -1,8 +1,8 @@
-"""The tables of the studies, from stored runs."""
+"""The tables of the benchmark, from stored runs."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from nptad.bench.stats import (
     RESOLUTION,
     MethodColumn,
     Results,
+    Series,
     best_group,
     columns_of,
     common_datasets,
@@ -29,7 +30,7 @@ from nptad.bench.stats import (
 
 METRICS = {"f1": "F1", "auroc": "AUROC", "average_precision": "Average precision"}
 PUBLISHED = {"npt-ad": "npt_ad", "transformer": "transformer", "mask-knn": "mask_knn"}
-"""Our names of the methods whose F1 the paper's surviving tables have."""
+"""The methods whose F1 the paper's available tables have: our name and theirs."""
 
 RANKED_BY_PAPER = {
     "npt-ad": "NPT-AD",
@@ -45,7 +46,7 @@ RANKED_BY_PAPER = {
     "neutral-ad": "NeuTraL-AD (arrhythmia)",
     "icl": "Internal Cont.",
 }
-"""Our names of the methods whose mean rank the paper has, and its own."""
+"""The methods whose mean rank the paper has: our name and theirs."""
 
 NPT_AD = MethodColumn("npt-ad", "paper")
 ABLATION = [MethodColumn("transformer", "paper"), MethodColumn("mask-knn", ""), NPT_AD]
@@ -64,16 +65,28 @@ def published_mean_auroc(method: str) -> float:
     return float(paper_table("mean_auroc")[method]["mean_auroc"])
 
 
+def all_tables(results: Results) -> dict[str, Grid]:
+    """Every table of the page, by name."""
+    grids = (
+        summary_table(results),
+        rank_table(results),
+        *(main_table(results, metric) for metric in METRICS),
+        against_published(results),
+        ablation_table(results),
+        runtime_table(results),
+        *(rules_table(results, metric) for metric in ("f1", "auroc")),
+        contamination_table(results),
+    )
+    return {grid.name: grid for grid in grids}
+
+
 def main_table(results: Results, metric: str) -> Grid:
-    """Every method on every data set, with means, ranks and t-tests; for F1 the published figures beside ours."""
+    """Every method on every data set, with means, ranks and t-tests; for F1 with the published figures."""
     datasets = datasets_of(results)
     columns = columns_of(results, datasets)
     published = list(PUBLISHED) if metric == "f1" else []
     rows: list[list[Cell]] = []
-    for dataset in datasets:
-        series = [results.get((column, dataset)) for column in columns]
-        if not any(series):
-            continue
+    for dataset, series in _begun(results, columns, datasets):
         marks = iter(best_group([s.values(metric) for s in series if s is not None]))
         cells: list[Cell] = [None if s is None else _figure(s.values(metric), bold=next(marks)) for s in series]
         rows.append([dataset, *cells, *(_optional(published_f1(dataset, method)) for method in published)])
@@ -83,18 +96,28 @@ def main_table(results: Results, metric: str) -> Grid:
     titles = ["data set", *(column.label for column in columns), *(f"{METHODS[m].label}, published" for m in published)]
     return Grid(
         f"main_{metric}",
-        f"{METRICS[metric]} in %, mean and standard deviation over seeds; bold: those that no other one beats "
-        "significantly (Welch's t-test, 5 %, which says little about two or three runs); a single run if no mean of "
-        f"several is above it. The last rows are over the {count_datasets(common)} that all methods have{_but(results)}"
-        ", the mean standard deviation over those of them on which the method has several runs"
-        + (", published means over those of them that the paper has a figure for." if published else "."),
+        f"{METRICS[metric]} in %, mean and standard deviation over seeds. Bold: no other method is significantly "
+        "better (Welch's t-test, 5 %, which says little about two or three runs); a single run is bold if no mean of "
+        f"several runs is above it. The last rows are over the {count_datasets(common)} that all methods have"
+        f"{_but(results)}. The mean standard deviation is over those with several runs of the method"
+        + (", the published means are over those that the paper has." if published else "."),
         titles,
         rows,
     )
 
 
+def _begun(
+    results: Results, columns: Sequence[MethodColumn], datasets: Iterable[str]
+) -> Iterator[tuple[str, list[Series | None]]]:
+    """The series of the columns on each data set where any of them has results."""
+    for dataset in datasets:
+        series = [results.get((column, dataset)) for column in columns]
+        if any(series):
+            yield dataset, series
+
+
 def summary_table(results: Results) -> Grid:
-    """A line for every method: over the data sets that all methods have, best mean F1 first, and beside NPT-AD."""
+    """A row for every method: over the data sets that all methods have, best mean F1 first, and beside NPT-AD."""
     datasets = datasets_of(results)
     columns = main_columns(results, datasets)
     common = common_datasets(results, columns, datasets)
@@ -109,25 +132,14 @@ def summary_table(results: Results) -> Grid:
         if column not in columns:
             own = [name for name in datasets if (column, name) in results]
             rows.append(_summary_row(results, column, [None] * 3, own, datasets))
+    beside = ["sets", "F1 there", "NPT-AD there", "won-lost"]
     return Grid(
         "summary",
-        f"Means over random splits and the {count_datasets(common)} on which every method has run{_but(results)}; F1 "
-        "and AUROC in %; "
-        "seconds: processor time of training and scoring, the median data set. The last four columns: over all data "
-        "sets on which both it and NPT-AD with the paper's settings have run, its F1, that of NPT-AD, and on how many "
-        "of them its F1 is above that of NPT-AD and below.",
-        [
-            "method",
-            "F1",
-            "AUROC",
-            "mean rank (F1)",
-            "splits",
-            "seconds",
-            "sets",
-            "F1 there",
-            "NPT-AD there",
-            "won-lost",
-        ],
+        f"F1 and AUROC in %: means over random splits and the {count_datasets(common)} on which every method has run"
+        f"{_but(results)}. Seconds: processor time of training and scoring on the median data set. The last four "
+        "columns compare the method with NPT-AD with the paper's settings, on all data sets on which both have run: "
+        "the mean F1 of each, and on how many sets the method's F1 is above and below.",
+        ["method", "F1", "AUROC", "mean rank (F1)", "splits", "seconds", *beside],
         rows,
     )
 
@@ -135,32 +147,25 @@ def summary_table(results: Results) -> Grid:
 def _summary_row(
     results: Results, column: MethodColumn, figures: Sequence[Cell], datasets: list[str], all_datasets: list[str]
 ) -> list[Cell]:
-    """A method's figures over the data sets that count, its runs on them, and how it compares with NPT-AD on all."""
+    """A method's figures, its runs on the data sets that count, and the comparison with NPT-AD on all data sets."""
     series = [results[column, name] for name in datasets]
     counts = [len(s.records) for s in series]
     splits = f"{min(counts)}-{max(counts)}" if min(counts) < max(counts) else str(counts[0])
     middle = float(np.median([s.training_seconds() + s.scoring_seconds() for s in series]))
     shared = common_datasets(results, [column, NPT_AD], all_datasets)
     theirs, ours = (_means(results, c, shared, "f1") for c in (column, NPT_AD))
-    is_other = bool(shared) and column != NPT_AD
-    return [
-        column.label,
-        *figures,
-        splits,
-        _short(middle),
-        str(len(shared)),
-        _mean(theirs),
-        _mean(ours) if is_other else None,
-        f"{_count(theirs, ours)}-{_count(ours, theirs)}" if is_other else None,
-    ]
+    compared: list[Cell] = [None, None]
+    if shared and column != NPT_AD:
+        compared = [_mean(ours), f"{_count(theirs, ours)}-{_count(ours, theirs)}"]
+    return [column.label, *figures, splits, _short(middle), str(len(shared)), _mean(theirs), *compared]
 
 
 def _but(results: Results) -> str:
-    """Which methods have too few results to count in means over data sets."""
+    """The methods with too few results to count in means over data sets, in words."""
     datasets = datasets_of(results)
     main = main_columns(results, datasets)
     others = [column.label for column in columns_of(results, datasets) if column not in main]
-    return f" (but {', '.join(others)})" if others else ""
+    return f" (except {', '.join(others)})" if others else ""
 
 
 def _means(results: Results, column: MethodColumn, datasets: list[str], metric: str) -> list[float]:
@@ -168,16 +173,16 @@ def _means(results: Results, column: MethodColumn, datasets: list[str], metric: 
 
 
 def _count(values: list[float], others: list[float]) -> int:
-    """On how many data sets the first are above the second."""
+    """On how many data sets the first value is above the second."""
     return sum(value - other > RESOLUTION for value, other in zip(values, others, strict=True))
 
 
 def paper_order(results: Results) -> list[tuple[MethodColumn, float, float]]:
-    """The methods that the paper ranks with our mean rank and the published one, best first by ours.
+    """The methods that the paper ranks, with our mean rank and the published one, best first by ours.
 
-    Ours is over the data sets that all of them have. Of equals the one that the paper has first comes first.
+    Our mean rank is over the data sets that all of them have. Methods with equal ranks are in the paper's order.
     """
-    columns = [column for column in columns_of(results, DATASETS) if _is_ranked(column)]
+    columns = [c for c in columns_of(results, DATASETS) if c.method in RANKED_BY_PAPER and c.preset != "default"]
     common = common_datasets(results, columns, list(DATASETS))
     if not common:
         return []
@@ -187,12 +192,8 @@ def paper_order(results: Results) -> list[tuple[MethodColumn, float, float]]:
     return sorted(zip(columns, map(float, ours), theirs, strict=True), key=lambda line: line[1:])
 
 
-def _is_ranked(column: MethodColumn) -> bool:
-    return column.method in RANKED_BY_PAPER and column.preset != "default"
-
-
 def rank_table(results: Results) -> Grid:
-    """Our mean ranks of the methods that the paper ranks beside the published ones."""
+    """Our mean ranks beside the published ones, for the methods that the paper ranks."""
     lines = paper_order(results)
     common = common_datasets(results, [column for column, _, _ in lines], list(DATASETS))
     published = sorted(theirs for _, _, theirs in lines)
@@ -200,7 +201,7 @@ def rank_table(results: Results) -> Grid:
         "mean_ranks",
         f"Mean rank by F1 among the {len(lines)} methods that the paper ranks and we have run, over the "
         f"{count_datasets(common)} that all of them have. The published mean ranks are over 31 data sets and among "
-        "more columns (several settings of a method), so that only the places can be compared.",
+        "more columns (several settings of a method), so only the places can be compared.",
         ["method", "place", "mean rank", "published place", "published mean rank"],
         [
             [column.label, str(place), Figure(ours), str(1 + published.index(theirs)), Figure(theirs)]
@@ -231,42 +232,30 @@ def _summary(
 
 
 def ablation_table(results: Results) -> Grid:
-    """Transformer, Mask-KNN and NPT-AD with the paper's settings, and what that says about dependencies."""
+    """Transformer, Mask-KNN and NPT-AD with the paper's settings, and the dependencies that are needed."""
     common = common_datasets(results, ABLATION, list(DATASETS))
     rows: list[list[Cell]] = []
     for dataset in common:
-        series = [results[column, dataset] for column in ABLATION]
-        marks = best_group([s.values() for s in series])
-        ours = dependencies(*(float(s.values().mean()) for s in series))
+        samples = [results[column, dataset].values() for column in ABLATION]
+        needed = dependencies(*(float(values.mean()) for values in samples))
         theirs = paper_table("dependencies")[dataset]
-        rows.append(
-            [
-                dataset,
-                *(_figure(s.values(), bold=mark) for s, mark in zip(series, marks, strict=True)),
-                *(_tick(needed) for needed in ours),
-                *(_tick(theirs[kind] == "1") for kind in ("feature_feature", "sample_sample")),
-            ]
-        )
+        published = [theirs[kind] == "1" for kind in ("feature_feature", "sample_sample")]
+        rows.append([dataset, *_marked(samples), *("yes" if kind else "no" for kind in (*needed, *published))])
     if common:
+        blank: list[Cell] = [None] * 4
         for metric in ("f1", "auroc"):
             means = [_mean(_means(results, column, common, metric)) for column in ABLATION]
-            rows.append([f"mean {METRICS[metric]}", *means, None, None, None, None])
-        published = [Figure(published_mean_auroc(column.method)) for column in ABLATION]
-        rows.append(["mean AUROC, published", *published, None, None, None, None])
+            rows.append([f"mean {METRICS[metric]}", *means, *blank])
+        aurocs = [Figure(published_mean_auroc(column.method)) for column in ABLATION]
+        rows.append(["mean AUROC, published", *aurocs, *blank])
+    kinds = ["features", "rows", "features, published", "rows, published"]
     return Grid(
         "ablation",
-        "F1 in % of the three ways to reconstruct, and the dependencies that this says are needed: one kind suffices "
-        f"where the method that sees only it is within {DEPENDENCY_MARGIN:g} points of the best of the three and that "
-        "which sees only the other is not. Means decide, whatever their spread. The published mean AUROC is over all "
-        "31 sets; the paper gives no other.",
-        [
-            "data set",
-            *(column.label for column in ABLATION),
-            "features",
-            "rows",
-            "features, published",
-            "rows, published",
-        ],
+        "F1 in % of the three ways to reconstruct, and the dependencies that are needed, between features or between "
+        "rows. One kind suffices if the method that sees only this kind is within "
+        f"{DEPENDENCY_MARGIN:g} points of the best of the three, and the method that sees only the other kind is not. "
+        "Means decide, whatever their spread. The published mean AUROC is over all 31 sets; the paper gives no other.",
+        ["data set", *(column.label for column in ABLATION), *kinds],
         rows,
     )
 
@@ -281,9 +270,8 @@ def against_published(results: Results) -> Grid:
             continue
         ours = float(series.values().mean())
         pairs.append((ours, theirs))
-        rows.append(
-            [dataset, str(len(series.records)), _figure(series.values()), Figure(theirs), Figure(ours - theirs)]
-        )
+        n_seeds = str(len(series.records))
+        rows.append([dataset, n_seeds, _figure(series.values()), Figure(theirs), Figure(ours - theirs)])
     if pairs:
         names = [str(row[0]) for row in rows]
         auroc = float(np.mean(_means(results, NPT_AD, names, "auroc")))
@@ -291,8 +279,8 @@ def against_published(results: Results) -> Grid:
         rows += [[name, None, *_figures(np.array([a, b, a - b]))] for name, (a, b) in means.items()]
     return Grid(
         "against_published",
-        "F1 of NPT-AD in %, the paper's settings (what differs is listed on the page) and the published figure. Of "
-        "AUROC only the mean over all 31 sets is published.",
+        "F1 of NPT-AD in %: ours, with the paper's settings (what differs is listed under Coverage), and the published "
+        "figure. Of AUROC only the mean over all 31 sets is published.",
         ["data set", "seeds", "ours", "published", "difference"],
         rows,
     )
@@ -301,16 +289,8 @@ def against_published(results: Results) -> Grid:
 def runtime_table(results: Results) -> Grid:
     """Seconds of training and scoring beside the paper's."""
     rows: list[list[Cell]] = []
-    columns = [
-        NPT_AD,
-        MethodColumn("npt-ad", "default"),
-        MethodColumn("transformer", "paper"),
-        MethodColumn("mask-knn", ""),
-    ]
-    for dataset in DATASETS:
-        series = [results.get((column, dataset)) for column in columns]
-        if not any(series):
-            continue
+    columns = [NPT_AD, MethodColumn("npt-ad", "default"), *ABLATION[:2]]
+    for dataset, series in _begun(results, columns, DATASETS):
         cells: list[Cell] = []
         for s in series:
             cells += [None, None] if s is None else [Figure(s.training_seconds()), Figure(s.scoring_seconds())]
@@ -319,14 +299,15 @@ def runtime_table(results: Results) -> Grid:
     titles = [f"{column.label}, {phase}" for column in columns for phase in ("train", "score")]
     return Grid(
         "runtime",
-        "Processor seconds per run on one core (a stack's shared out evenly); the paper: 4 or 8 V100.",
+        "Processor seconds per run on one core; runs that are trained together share the time equally. The paper used "
+        "4 or 8 V100.",
         ["data set", *titles, "paper, train", "paper, score"],
         rows,
     )
 
 
 def rules_table(results: Results, metric: str = "f1") -> Grid:
-    """Ways to make one score of the losses under all masks, on the same trained models."""
+    """The scoring rules, which make one score of the losses under all masks, on the same trained models."""
     names = list(RULES)
     rows: list[list[Cell]] = []
     means = []
@@ -335,9 +316,8 @@ def rules_table(results: Results, metric: str = "f1") -> Grid:
         if series is None or not series.records[0]["rules"]:
             continue
         samples = [series.values(metric, rule) for rule in names]
-        marks = best_group(samples)
-        rows.append([dataset, *(_figure(s, bold=mark) for s, mark in zip(samples, marks, strict=True))])
-        means.append([float(s.mean()) for s in samples])
+        rows.append([dataset, *_marked(samples)])
+        means.append([float(values.mean()) for values in samples])
     if means:
         values = np.array(means)
         rows += [
@@ -354,7 +334,7 @@ def rules_table(results: Results, metric: str = "f1") -> Grid:
 
 
 def rules_verdict(grid: Grid) -> str:
-    """Which rule of such a table is best on average, by mean rank and in the worst case.
+    """The best rules of :func:`rules_table`: on average, by mean rank and in the worst case.
 
     Examples
     --------
@@ -379,14 +359,11 @@ def contamination_table(results: Results) -> Grid:
     """F1 and AUROC on the separable set against the share of anomalies among the training rows."""
     columns = columns_of(results, CONTAMINATION)
     rows: list[list[Cell]] = []
-    for dataset, share in CONTAMINATION.items():
-        series = [results.get((column, dataset)) for column in columns]
-        if not any(series):
-            continue
+    for dataset, series in _begun(results, columns, CONTAMINATION):
         cells: list[Cell] = []
         for s in series:
             cells += [None, None] if s is None else [_figure(s.values(metric)) for metric in ("f1", "auroc")]
-        rows.append([f"{share}%", *cells])
+        rows.append([f"{CONTAMINATION[dataset]}%", *cells])
     return Grid(
         "contamination",
         "The separable set: F1 and AUROC in %, mean and standard deviation over seeds.",
@@ -399,6 +376,11 @@ def _figure(values: np.ndarray, bold: bool = False) -> Figure:
     return Figure(float(values.mean()), spread(values), bold)
 
 
+def _marked(samples: list[np.ndarray]) -> list[Cell]:
+    """A figure for each sample, bold for the best ones."""
+    return [_figure(values, bold) for values, bold in zip(samples, best_group(samples), strict=True)]
+
+
 def _figures(values: np.ndarray) -> list[Cell]:
     return [Figure(float(value)) for value in values]
 
@@ -408,7 +390,7 @@ def _mean(values: list[float]) -> Figure | None:
 
 
 def _short(value: float) -> str:
-    """Two digits, or all before the point.
+    """Two significant digits, or a whole number from 100 on.
 
     Examples
     --------
@@ -420,7 +402,3 @@ def _short(value: float) -> str:
 
 def _optional(value: float | None) -> Figure | None:
     return None if value is None else Figure(value)
-
-
-def _tick(value: bool) -> str:
-    return "yes" if value else "no"

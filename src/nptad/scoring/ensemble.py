@@ -181,27 +181,10 @@ def fit_ensemble(
     model = NPT(layout, settings, MemberRandom(member_seeds)).to(device)
     x_members = torch.from_numpy(x[rows]).to(device)
     history = train(model, x_members, time_limit=time_limit, precision=precision, checkpoint=checkpoint, report=report)
-    return _assemble(model, masks, x, left_out, fold_seed), history
+    return assemble(model, masks, x, left_out, fold_seed), history
 
 
-def fit_side_by_side(
-    tables: list[np.ndarray], layout: CellLayout, settings: Settings, seeds: list[list[int]], *, device: torch.device
-) -> list[Ensemble]:
-    """A single-member ensemble for each of several tables of one size, trained as one stack.
-
-    Each is the same (to rounding) as what :func:`fit_ensemble` makes of its table and its three seeds alone.
-    """
-    fold_seeds, bank_seeds, member_seeds = zip(*seeds, strict=True)
-    banks = [mask_bank(layout.n_features, settings.mask_sizes, settings.max_masks, seed) for seed in bank_seeds]
-    model = NPT(layout, settings, MemberRandom(list(member_seeds))).to(device)
-    train(model, torch.from_numpy(np.stack(tables)).to(device))
-    return [
-        _assemble(model.member(k), masks, x, np.zeros((1, len(x)), dtype=bool), fold_seed)
-        for k, (x, masks, fold_seed) in enumerate(zip(tables, banks, fold_seeds, strict=True))
-    ]
-
-
-def _assemble(model: NPT, masks: Tensor, x: np.ndarray, left_out: np.ndarray, fold_seed: int) -> Ensemble:
+def assemble(model: NPT, masks: Tensor, x: np.ndarray, left_out: np.ndarray, fold_seed: int) -> Ensemble:
     """Choose the contexts and neighbours of trained members."""
     settings = model.settings
     rows = np.stack([np.flatnonzero(~out) for out in left_out])

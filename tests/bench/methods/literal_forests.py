@@ -12,6 +12,9 @@ from itertools import accumulate, pairwise
 
 import numpy as np
 
+from nptad.bench.methods.pidforest import PIDForest
+from nptad.bench.methods.rrcf import RRCF
+
 Point = list[float]
 
 
@@ -208,3 +211,26 @@ def pidforest_scores(
         sparsity = [root.leaf(row).log_sparsity(row, root, units) for root in roots]
         scores.append(np.quantile(sparsity, quantile))
     return np.array(scores)
+
+
+def draw_cut_forest(rows: np.ndarray, n_trees: int, size: int, seed: int | None) -> tuple[np.ndarray, np.ndarray]:
+    """Samples and random numbers as RRCF draws them."""
+    generator = np.random.default_rng(seed)
+    samples = np.stack([generator.choice(len(rows), size=size, replace=False) for _ in range(n_trees)])
+    return samples, generator.random((n_trees, size))
+
+
+def literal_rrcf(detector: RRCF, x: np.ndarray, new: np.ndarray) -> np.ndarray:
+    """The scores of a fitted RRCF."""
+    rows, new_rows = detector.scaler_.transform(x), detector.scaler_.transform(new)
+    draws = draw_cut_forest(rows, detector.n_trees, min(detector.sample_size, len(x)), detector.random_state)
+    return rrcf_scores(rows, *draws, new_rows)
+
+
+def literal_pidforest(detector: PIDForest, x: np.ndarray, new: np.ndarray) -> np.ndarray:
+    """The scores of a fitted PIDForest."""
+    generator = np.random.default_rng(detector.random_state)
+    size = min(detector.sample_size, len(x))
+    repeat = len(x) <= size
+    samples = np.stack([generator.choice(len(x), size=size, replace=repeat) for _ in range(detector.n_trees)])
+    return pidforest_scores(x, samples, new, detector.max_depth, detector.n_buckets, detector.quantile)

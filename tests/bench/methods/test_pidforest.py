@@ -1,4 +1,3 @@
-import time
 from itertools import combinations
 
 import literal_forests
@@ -11,20 +10,14 @@ from nptad.bench.methods.pidforest import PIDForest, grow_sparsity_trees, log_sp
 from nptad.errors import InputError
 
 
-def literal_scores(detector, x, new):
-    generator = np.random.default_rng(detector.random_state)
-    size = min(detector.sample_size, len(x))
-    repeat = len(x) <= size
-    samples = np.stack([generator.choice(len(x), size=size, replace=repeat) for _ in range(detector.n_trees)])
-    return literal_forests.pidforest_scores(x, samples, new, detector.max_depth, detector.n_buckets, detector.quantile)
-
-
 @pytest.mark.parametrize("n_columns", [1, 3])
 def test_agrees_with_the_literal_version(n_columns):
     generator = np.random.default_rng(0)
     x, new = generator.normal(size=(80, n_columns)), 2 * generator.normal(size=(20, n_columns))
     detector = PIDForest(n_trees=5, sample_size=40, random_state=1).fit(x)
-    np.testing.assert_allclose(detector.score(new), literal_scores(detector, x, new), rtol=1e-10, atol=1e-10)
+    np.testing.assert_allclose(
+        detector.score(new), literal_forests.literal_pidforest(detector, x, new), rtol=1e-10, atol=1e-10
+    )
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(1, 25), st.integers(1, 4), st.integers(1, 6), st.integers(2, 5))
@@ -33,7 +26,9 @@ def test_agrees_with_the_literal_version_among_duplicates(seed, n_rows, n_column
     x = generator.integers(n_values, size=(n_rows, n_columns)).astype(float)
     new = generator.integers(-1, n_values + 1, size=(6, n_columns)).astype(float)
     detector = PIDForest(n_trees=3, sample_size=15, n_buckets=n_buckets, max_depth=3, random_state=seed).fit(x)
-    np.testing.assert_allclose(detector.score(new), literal_scores(detector, x, new), rtol=1e-10, atol=1e-10)
+    np.testing.assert_allclose(
+        detector.score(new), literal_forests.literal_pidforest(detector, x, new), rtol=1e-10, atol=1e-10
+    )
 
 
 @pytest.mark.parametrize("n_buckets", [2, 3, 5])
@@ -104,22 +99,6 @@ def test_units_make_no_difference():
     np.testing.assert_allclose(scores, expected, rtol=1e-6, atol=1e-6)
 
 
-def test_any_batch_gives_the_same_bits():
-    generator = np.random.default_rng(0)
-    x, new = generator.normal(size=(300, 5)), 2 * generator.normal(size=(200, 5))
-    detector = PIDForest(random_state=0).fit(x)
-    parts = [detector.score(part) for part in np.split(new, [1, 3, 20, 101])]
-    np.testing.assert_array_equal(np.concatenate(parts), detector.score(new))
-
-
-def test_blocks_do_not_change_the_scores(monkeypatch):
-    x = np.random.default_rng(0).normal(size=(120, 4))
-    expected = PIDForest(n_trees=10, random_state=0).fit(x).score(x)
-    monkeypatch.setattr("nptad.bench.methods.pidforest._CELLS", 50)
-    monkeypatch.setattr("nptad.bench.methods.pidforest._ROWS", 7)
-    np.testing.assert_array_equal(PIDForest(n_trees=10, random_state=0).fit(x).score(x), expected)
-
-
 def test_values_that_differ_by_rounding_are_finite():
     x = 1.0 + np.arange(4)[:, None] * np.finfo(float).eps
     assert np.isfinite(PIDForest(random_state=0).fit(x).score([[1.0], [0.0], [1e300]])).all()
@@ -137,18 +116,3 @@ def test_small_tables_still_give_different_trees():
 def test_bad_parameters(parameters):
     with pytest.raises(InputError, match=f"{next(iter(parameters))} must be"):
         PIDForest(**parameters).fit(np.zeros((5, 2)))
-
-
-def test_is_ten_times_faster_than_the_literal_version():
-    generator = np.random.default_rng(0)
-    x, new = generator.normal(size=(1000, 3)), generator.normal(size=(200, 3))
-    detector = PIDForest(random_state=0)
-    fast = min(seconds(lambda: detector.fit(x).score(new)) for _ in range(5))
-    slow = seconds(lambda: literal_scores(detector, x, new))
-    assert slow > 10 * fast
-
-
-def seconds(call):
-    start = time.process_time()
-    call()
-    return time.process_time() - start

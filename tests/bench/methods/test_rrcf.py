@@ -1,5 +1,4 @@
 import random
-import time
 
 import literal_forests
 import numpy as np
@@ -11,25 +10,12 @@ from nptad.bench.methods.rrcf import RRCF, displacement, grow_cut_trees
 from nptad.errors import InputError
 
 
-def draw_forest(rows, n_trees, size, seed):
-    """Samples and random numbers as RRCF draws them."""
-    generator = np.random.default_rng(seed)
-    samples = np.stack([generator.choice(len(rows), size=size, replace=False) for _ in range(n_trees)])
-    return samples, generator.random((n_trees, size))
-
-
-def literal_scores(detector, x, new):
-    rows, new_rows = detector.scaler_.transform(x), detector.scaler_.transform(new)
-    draws = draw_forest(rows, detector.n_trees, min(detector.sample_size, len(x)), detector.random_state)
-    return literal_forests.rrcf_scores(rows, *draws, new_rows)
-
-
 @pytest.mark.parametrize("n_columns", [1, 3, 12])
 def test_agrees_with_the_literal_version(n_columns):
     generator = np.random.default_rng(0)
     x, new = generator.normal(size=(80, n_columns)), 2 * generator.normal(size=(20, n_columns))
     detector = RRCF(n_trees=7, sample_size=50, random_state=1).fit(x)
-    np.testing.assert_allclose(detector.score(new), literal_scores(detector, x, new), rtol=1e-12)
+    np.testing.assert_allclose(detector.score(new), literal_forests.literal_rrcf(detector, x, new), rtol=1e-12)
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(1, 30), st.integers(1, 4), st.integers(1, 5))
@@ -38,12 +24,14 @@ def test_agrees_with_the_literal_version_among_duplicates(seed, n_rows, n_column
     x = generator.integers(n_values, size=(n_rows, n_columns)).astype(float)
     new = generator.integers(-1, n_values + 1, size=(6, n_columns)).astype(float)
     detector = RRCF(n_trees=4, sample_size=20, random_state=seed).fit(x)
-    np.testing.assert_allclose(detector.score(new), literal_scores(detector, x, new), rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(
+        detector.score(new), literal_forests.literal_rrcf(detector, x, new), rtol=1e-12, atol=1e-12
+    )
 
 
 def test_trees_are_trees():
     rows = np.random.default_rng(0).integers(4, size=(60, 3)).astype(float)
-    samples, draws = draw_forest(rows, 5, 40, 0)
+    samples, draws = literal_forests.draw_cut_forest(rows, 5, 40, 0)
     forest = grow_cut_trees(rows, samples, draws)
     inner = forest.left > 0
     left = forest.left[inner]
@@ -58,7 +46,7 @@ def test_trees_are_trees():
 
 def test_features_are_cut_in_proportion_to_their_sides():
     rows = np.array([[0.0, 0.0], [1.0, 3.0]])
-    samples, draws = draw_forest(rows, 4000, 2, 0)
+    samples, draws = literal_forests.draw_cut_forest(rows, 4000, 2, 0)
     forest = grow_cut_trees(rows, samples, draws)
     share = (forest.feature[:4000] == 1).mean()
     assert abs(share - 0.75) < 4 * np.sqrt(0.75 * 0.25 / 4000)
@@ -69,7 +57,7 @@ def test_features_are_cut_in_proportion_to_their_sides():
 def test_the_expectation_is_the_mean_of_random_insertions():
     generator = np.random.default_rng(0)
     rows = generator.normal(size=(40, 3))
-    samples, draws = draw_forest(rows, 1, 40, 0)
+    samples, draws = literal_forests.draw_cut_forest(rows, 1, 40, 0)
     root = literal_forests.grow_cut_tree(rows[samples[0]].tolist(), draws[0].tolist())
     new = 1.5 * generator.normal(size=(5, 3))
     expected = displacement(grow_cut_trees(rows, samples, draws), new)[:, 0]
@@ -104,23 +92,6 @@ def test_displacement_of_two_points():
     np.testing.assert_allclose(displacement(forest, np.array([[1.0]])), [[1 / 2]])  # joins 1; 0 moves up
 
 
-def test_any_batch_gives_the_same_bits():
-    generator = np.random.default_rng(0)
-    x, new = generator.normal(size=(300, 5)), generator.normal(size=(200, 5))
-    detector = RRCF(random_state=0).fit(x)
-    parts = [detector.score(part) for part in np.split(new, [1, 3, 20, 101])]
-    np.testing.assert_array_equal(np.concatenate(parts), detector.score(new))
-
-
-def test_blocks_do_not_change_the_scores(monkeypatch):
-    x = np.random.default_rng(0).normal(size=(100, 4))
-    detector = RRCF(n_trees=10, random_state=0).fit(x)
-    expected = detector.score(x)
-    monkeypatch.setattr("nptad.bench.methods.rrcf._CELLS", 50)
-    monkeypatch.setattr("nptad.bench.methods.rrcf._ROWS", 7)
-    np.testing.assert_array_equal(detector.score(x), expected)
-
-
 def test_constant_rows():
     detector = RRCF(random_state=0).fit(np.full((30, 2), 4.0))
     np.testing.assert_array_equal(detector.score([[4.0, 4.0], [4.0, 5.0]]), [0.0, 30.0])
@@ -137,18 +108,3 @@ def test_neighbouring_floats_are_told_apart():
 def test_bad_parameters(parameters):
     with pytest.raises(InputError, match=f"{next(iter(parameters))} must be"):
         RRCF(**parameters).fit(np.zeros((5, 2)))
-
-
-def test_is_ten_times_faster_than_the_literal_version():
-    generator = np.random.default_rng(0)
-    x, new = generator.normal(size=(1000, 6)), generator.normal(size=(200, 6))
-    detector = RRCF(n_trees=50, random_state=0)
-    fast = min(seconds(lambda: detector.fit(x).score(new)) for _ in range(5))
-    slow = seconds(lambda: literal_scores(detector, x, new))
-    assert slow > 10 * fast
-
-
-def seconds(call):
-    start = time.process_time()
-    call()
-    return time.process_time() - start

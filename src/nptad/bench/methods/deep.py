@@ -1,11 +1,10 @@
 """What the deep baselines share: seeding, the mini-batch loop, a progress bar, scoring in chunks.
 
-A method is a subclass of :class:`DeepBaseline` that says how to build its network, what its loss on a batch is and how
-it scores rows. Everything that could differ between methods for no good reason is decided here, once.
+A method is a subclass of :class:`DeepBaseline`, with its network, its loss on a batch and its score of rows. Everything
+that methods need not do differently is here.
 
-The methods are written from their papers. Their docstrings say which settings are the paper's, which ones are the
-authors' repository's, which ones are the paper's as far as we remember (its appendix was not at hand to check them)
-and which ones are our choice.
+The methods are written from their papers. Their docstrings tell four kinds of settings apart: those of the paper, those
+of the authors' repository, those of the paper as we remember it (we could not check its appendix), and our own choices.
 """
 
 from __future__ import annotations
@@ -13,6 +12,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
+from functools import partial
 from itertools import pairwise
 from typing import Any, ClassVar, Self
 
@@ -22,70 +22,53 @@ from torch import Tensor, nn
 
 from nptad.bench.methods.scaling import Scaler, Scaling, check_count, check_new_rows, check_rows
 from nptad.errors import InputError, TrainingError
+from nptad.nn.device import resolve_device
 from nptad.nn.rng import spawn_seeds
 from nptad.progress import progress_bar
 
 LARGEST = 1e6
-"""Scaled numbers are cut here: a row beyond it is no more anomalous, and squares of float32 stay finite."""
+"""Scaled cells are cut to +-this: beyond it a row is no more anomalous, and squares of float32 stay finite."""
 
 TINY = 1e-12
 """Added to norms before dividing by them."""
 
+leaky_relu = partial(nn.LeakyReLU, 0.2)
+"""The activation of several methods, with the slope of their authors' code."""
+
 
 @dataclass(kw_only=True, eq=False)
 class DeepBaseline(ABC):
-    """A detector made of networks trained by Adam on mini-batches of the training rows.
-
-    Parameters
-    ----------
-    n_epochs : int
-        How often the training rows are gone through. The rows that do not fill a batch sit out an epoch. Methods with
-        the settings of a named data set go on until they have done as many steps as on that set: one batch per epoch
-        is all that a small table has, and that is not enough for the loss to fall.
-    batch_size : int
-        Rows per step; all rows if there are fewer.
-    learning_rate : float
-        Of Adam, whose other settings are torch's.
-    max_steps : int
-        Training ends after this many steps at the latest, which bounds the time for large tables. Schedules (warm-up,
-        decay of the learning rate) are squeezed into the steps that there are.
-    random_state : int, numpy Generator or RandomState, optional
-        The only source of randomness.
-    device : str, default "cpu"
-        A torch device. Random numbers are drawn on the CPU, so that they are the same on all devices.
-    verbose : bool, default False
-        Show a progress bar.
-    """
+    """A detector made of networks trained by Adam on mini-batches of the training rows."""
 
     n_epochs: int
+    """Passes through the training rows; rows that do not fill a batch are left out of a pass."""
     batch_size: int
+    """Rows per step; all rows if there are fewer."""
     learning_rate: float
+    """Learning rate of Adam, whose other settings are torch's."""
     max_steps: int = 2000
+    """Largest number of steps, which bounds the time for large tables. Schedules (warm-up, decay of the learning rate)
+    are shortened to the number of steps."""
+    decay: float = 1.0
+    """Factor on the learning rate per epoch."""
     random_state: int | np.random.Generator | np.random.RandomState | None = None
+    """The only source of randomness."""
     device: str = "cpu"
+    """A torch device. Random numbers are drawn on the CPU, so they are the same on all devices."""
     verbose: bool = False
+    """Show a progress bar."""
 
     _scaling: ClassVar[Scaling] = "standard"
     _min_steps: ClassVar[int] = 1
-    """Steps that a small table gets even if its epochs have fewer."""
+    """Smallest number of steps: a small table has one batch per epoch, too few steps for the loss to fall. Methods with
+    the settings of a named data set make at least as many steps as on that set."""
     _chunk_rows: ClassVar[int] = 256
     """Rows to score at a time."""
 
     def fit(self, x: Any) -> Self:
-        """Learn what normal rows look like.
-
-        Parameters
-        ----------
-        x : array of shape (n, d)
-            Training rows: finite numbers, categories one-hot. All of them count as normal.
-
-        Returns
-        -------
-        DeepBaseline
-            The detector itself.
-        """
+        """Learn from the training rows ``x``: finite numbers, categories one-hot, all of them normal."""
         self._check_parameters()
-        device = _resolve_device(self.device)
+        device = resolve_device(self.device)
         table = check_rows(x)
         self._scaler = Scaler(table, self._scaling)
         rows = self._to_tensor(table).to(device)
@@ -104,25 +87,14 @@ class DeepBaseline(ABC):
         return self
 
     def score(self, x: Any) -> np.ndarray:
-        """Say how anomalous rows are.
-
-        Parameters
-        ----------
-        x : array of shape (n, d)
-            Rows with the columns of the training rows.
-
-        Returns
-        -------
-        ndarray of shape (n,)
-            Higher = more anomalous. The score of a row does not depend on the other rows.
-        """
+        """Return how anomalous each row is, higher = more; a row's score does not depend on the other rows."""
         table = check_new_rows(self, x)
-        device = _resolve_device(self.device)
+        device = resolve_device(self.device)
         size = self._chunk_rows
         scores = np.empty(len(table))
         for start in range(0, len(table), size):
             rows = self._to_tensor(table[start : start + size])
-            # All chunks have one shape: the rounding of a matrix product depends on its shape, a score should not.
+            # All chunks have one shape: the rounding of a matrix product depends on its shape, a score must not.
             chunk = torch.zeros(size, rows.shape[1])
             chunk[: len(rows)] = rows
             chunk = chunk.to(device)
@@ -133,26 +105,22 @@ class DeepBaseline(ABC):
 
     @abstractmethod
     def _build(self, n_rows: int, n_columns: int) -> nn.Module:
-        """Make the network, with weights and anything else random from torch's global generator."""
+        """Return the network; its weights, and all else that is random, come from torch's global generator."""
 
     @abstractmethod
     def _loss(self, network: Any, rows: Tensor, progress: float, generator: torch.Generator) -> Tensor:
-        """Return the loss on a batch, when the share ``progress`` of the training is done."""
+        """Return the loss on a batch; ``progress`` is the share of the training that is done."""
 
     @abstractmethod
     def _score_rows(self, network: Any, rows: Tensor) -> Tensor:
-        """Return the score of each row, which must not depend on the other rows."""
+        """Return the score of each row; it must not depend on the other rows."""
 
     def _n_members(self, n_rows: int, n_columns: int) -> int:
-        """Return how many networks to train one after the other; the score is the mean of theirs."""
+        """Return how many networks to train one after the other; the score is the mean over them."""
         return 1
 
-    def _decay(self) -> float:
-        """Return the factor on the learning rate per epoch."""
-        return 1.0
-
     def _stop_loss(self) -> float:
-        """Return the loss that ends the training, if the mean over an epoch is below it."""
+        """Return the loss below which the mean over an epoch ends the training."""
         return -np.inf
 
     def _steps_per_epoch(self, n_rows: int) -> int:
@@ -175,7 +143,7 @@ class DeepBaseline(ABC):
             start = step % per_epoch * self.batch_size
             progress = step / n_steps
             for group in optimizer.param_groups:
-                group["lr"] = self.learning_rate * self._decay() ** (progress * self.n_epochs)
+                group["lr"] = self.learning_rate * self.decay ** (progress * self.n_epochs)
             loss = self._loss(network, rows[order[start : start + self.batch_size]], progress, generator)
             losses.append(loss.item())
             if not np.isfinite(losses[-1]):
@@ -205,7 +173,7 @@ class DeepBaseline(ABC):
 
 
 def mlp(widths: Sequence[int], activation: Callable[[], nn.Module] = nn.ReLU, *, bias: bool = True) -> nn.Sequential:
-    """Return linear layers between the given widths, with activations between the layers but not at the end.
+    """Return linear layers of the given widths, with activations between them and none at the end.
 
     Examples
     --------
@@ -220,12 +188,3 @@ def mlp(widths: Sequence[int], activation: Callable[[], nn.Module] = nn.ReLU, *,
     for n_in, n_out in pairwise(widths):
         layers += [nn.Linear(n_in, n_out, bias=bias), activation()]
     return nn.Sequential(*layers[:-1])
-
-
-def _resolve_device(name: str) -> torch.device:
-    try:
-        device = torch.device(name)
-        torch.zeros(1, device=device).cpu()  # there and back: some devices hold shapes but no numbers
-    except Exception as error:  # what a missing device raises depends on its kind
-        raise InputError(f"device {name!r} cannot be used here ({str(error).splitlines()[0]}); use 'cpu'.") from error
-    return device

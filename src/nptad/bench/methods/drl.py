@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from nptad.bench.methods.deep import TINY, DeepBaseline, mlp
+from nptad.bench.methods.deep import TINY, DeepBaseline, leaky_relu, mlp
 from nptad.errors import InputError
 
 
@@ -18,62 +17,38 @@ class DRL(DeepBaseline):
     """Decomposed representation learning.
 
     Ye, Zhao, Fan, Zhou, Guo and Chang, *DRL: Decomposed Representation Learning for Tabular Anomaly Detection*, ICLR
-    2025. One network embeds a row, another one gives it weights, and the weighted sum of fixed random orthonormal
-    vectors is to equal the embedding. A separation loss spreads the weights of normal rows, a decoder keeps the
+    2025. One network embeds a row, another one gives weights, and the sum of fixed random orthonormal vectors with
+    these weights has to equal the embedding. A separation loss spreads the weights of normal rows; a decoder keeps the
     embedding informative (alignment loss). The score is the squared distance between embedding and weighted sum.
 
-    The paper's idea; losses, networks and settings as in its authors' repository (HangtingYe/DRL), where the weights
-    are not normalised, the separation loss is the mean cosine between the weights of two rows, the alignment loss is 1
-    minus the cosine between a row and what a linear decoder makes of its embedding, and the decomposition counts
-    relative to the length of the embedding where that is below 1. From its configuration: 5 vectors of 128 dimensions,
-    128 units, Adam with learning rate 0.05 times 0.98 per epoch, batches of 512; from its example command (for
-    arrhythmia) the weights of the losses. There epochs (200 unless said otherwise), weights and scaling are chosen for
-    each data set; here they are the same for all. Our choice: columns standardised; the separation of all rows of a
-    batch instead of a random 80 %; no weight decay (theirs is 0.00001); at most 2000 steps, which is less than 200
-    epochs above 5120 rows.
-
-    Parameters
-    ----------
-    n_epochs, batch_size, learning_rate, max_steps, random_state, device, verbose
-        See :class:`~nptad.bench.methods.deep.DeepBaseline`.
-    n_vectors : int, default 5
-        Orthonormal vectors.
-    hidden : int, default 128
-        Units of each hidden layer.
-    embedding : int, default 128
-        Dimensions of an embedded row; at least ``n_vectors``.
-    separation_weight : float, default 0.06
-        Of the separation loss; the decomposition has weight 1.
-    alignment_weight : float, default 0.1
-        Of the alignment loss.
-    decay : float, default 0.98
-        Factor on the learning rate per epoch.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> x = np.random.default_rng(0).normal(size=(200, 3))
-    >>> normal, odd = DRL(n_epochs=20, random_state=0).fit(x).score([[0, 0, 0], [5, -5, 5]])
-    >>> bool(odd > normal)
-    True
+    The idea is the paper's; losses, networks and settings are those of its authors' repository (HangtingYe/DRL). There
+    the weights are not normalised, the separation loss is the mean cosine between the weights of two rows, the
+    alignment loss is 1 minus the cosine between a row and its linear decoding, and the decomposition is relative to the
+    length of the embedding where that is below 1. From its configuration: 5 vectors of 128 dimensions, 128 units, Adam
+    with learning rate 0.05 times 0.98 per epoch, batches of 512. From its example command (for arrhythmia): the weights
+    of the losses. The authors choose epochs (200 unless said otherwise), weights and scaling for each data set; here
+    they are the same for all. Our choices: standardised columns; the separation of all rows of a batch instead of a
+    random 80 %; no weight decay (theirs is 0.00001); at most 2000 steps, which is less than 200 epochs above 5120 rows.
     """
 
     n_epochs: int = 200
     batch_size: int = 512
     learning_rate: float = 0.05
-    n_vectors: int = 5
-    hidden: int = 128
-    embedding: int = 128
-    separation_weight: float = 0.06
-    alignment_weight: float = 0.1
     decay: float = 0.98
-
-    def _decay(self) -> float:
-        return self.decay
+    n_vectors: int = 5
+    """Orthonormal vectors."""
+    hidden: int = 128
+    """Units of each hidden layer."""
+    embedding: int = 128
+    """Dimensions of an embedded row; at least ``n_vectors``."""
+    separation_weight: float = 0.06
+    """Weight of the separation loss; the decomposition has weight 1."""
+    alignment_weight: float = 0.1
+    """Weight of the alignment loss."""
 
     def _build(self, n_rows: int, n_columns: int) -> nn.Module:
         if self.n_vectors > self.embedding:
-            raise InputError(f"{self.n_vectors} orthogonal vectors need an embedding of as many dimensions at least.")
+            raise InputError(f"embedding must be at least {self.n_vectors}, the number of orthogonal vectors.")
         return Decomposer(n_columns, self.n_vectors, self.hidden, self.embedding)
 
     def _loss(self, network: Decomposer, rows: Tensor, progress: float, generator: torch.Generator) -> Tensor:
@@ -99,10 +74,9 @@ class Decomposer(nn.Module):
 
     def __init__(self, n_columns: int, n_vectors: int, hidden: int, embedding: int) -> None:
         super().__init__()
-        activation = partial(nn.LeakyReLU, 0.2)
         self.register_buffer("vectors", torch.linalg.qr(torch.randn(embedding, n_vectors))[0].T.contiguous())
-        self.encoder = nn.Sequential(*mlp([n_columns, hidden, embedding], activation, bias=False), activation())
-        self.weigher = mlp([n_columns, hidden, n_vectors], activation, bias=False)
+        self.encoder = nn.Sequential(*mlp([n_columns, hidden, embedding], leaky_relu, bias=False), leaky_relu())
+        self.weigher = mlp([n_columns, hidden, n_vectors], leaky_relu, bias=False)
         self.decoder = nn.Linear(embedding, n_columns, bias=False)
 
     def forward(self, rows: Tensor) -> tuple[Tensor, Tensor]:
@@ -111,7 +85,7 @@ class Decomposer(nn.Module):
 
 
 def squared_distances(embedded: Tensor, weights: Tensor, vectors: Tensor) -> Tensor:
-    """Of each row, between its embedding and the weighted sum of the vectors."""
+    """Squared distance of each row between its embedding and the weighted sum of the vectors."""
     return (embedded - weights @ vectors).square().sum(1)
 
 

@@ -16,56 +16,36 @@ from nptad.bench.methods.deep import TINY, DeepBaseline, mlp
 class DROCC(DeepBaseline):
     """Deep robust one-class classification, with the settings for "abalone".
 
-    Goyal, Raghunathan, Jain, Simhadri and Jain, *DROCC: Deep Robust One-Class Classification*, ICML 2020. A network is
-    trained to give logit f(x) > 0 to normal rows and f < 0 to rows between ``radius`` and ``gamma * radius`` from
-    them, which a gradient ascent looks for where f is highest. The score is -f(x).
+    Goyal, Raghunathan, Jain, Simhadri and Jain, *DROCC: Deep Robust One-Class Classification*, ICML 2020. A network
+    learns to give a logit f(x) > 0 to normal rows and f < 0 to adversarial rows, between ``radius`` and
+    ``gamma * radius`` away from them. Gradient ascent looks for adversarial rows where f is highest. The score is
+    -f(x).
 
     From the paper: the loss and the search (normalised gradient, projection after each step). From the command for
-    abalone in the README of its authors' repository, and that command's defaults: one hidden layer of 128 ReLU units,
-    Adam, gamma = 2, radius 3, equal weight of the two terms, learning rate 0.001, 200 epochs of batches of 256, 50
-    ascent steps of 0.001, the first quarter of the training without adversarial rows, columns standardised. Our choice:
-    the learning rate stays what it is (theirs falls in three steps to a thousandth); small tables get 600 steps,
-    as abalone has here (it has 1,600 there, on more rows); at most 2000 steps, which is less than 200 epochs above 2560
-    rows.
-
-    Parameters
-    ----------
-    n_epochs, batch_size, learning_rate, max_steps, random_state, device, verbose
-        See :class:`~nptad.bench.methods.deep.DeepBaseline`.
-    hidden : int, default 128
-        Units of the hidden layer.
-    radius : float, default 3.0
-        Rows nearer than this to a training row count as normal.
-    gamma : float, default 2.0
-        Adversarial rows are at most ``gamma * radius`` away.
-    adversarial_weight : float, default 1.0
-        Of the loss on adversarial rows.
-    n_ascents : int, default 50
-        Steps of the search for an adversarial row.
-    ascent_step : float, default 0.001
-        Length of such a step.
-    warm_up : float, default 0.25
-        Share of the training that comes before the first adversarial rows.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> x = np.random.default_rng(0).normal(size=(200, 3))
-    >>> normal, odd = DROCC(max_steps=60, random_state=0).fit(x).score([[0, 0, 0], [5, -5, 5]])
-    >>> bool(odd > normal)
-    True
+    abalone in the README of its authors' repository, and the defaults of that command: one hidden layer of 128 ReLU
+    units, Adam, gamma = 2, radius 3, equal weights of the two terms, learning rate 0.001, 200 epochs of batches of 256,
+    50 ascent steps of 0.001, the first quarter of the training without adversarial rows, standardised columns. Our
+    choices: a constant learning rate (theirs falls in three steps to a thousandth); at least 600 steps, as many as
+    abalone has here (1,600 there, on more rows); at most 2000 steps, which is less than 200 epochs above 2560 rows.
     """
 
     n_epochs: int = 200
     batch_size: int = 256
     learning_rate: float = 0.001
     hidden: int = 128
+    """Units of the hidden layer."""
     radius: float = 3.0
+    """Rows nearer than this to a training row count as normal."""
     gamma: float = 2.0
+    """Adversarial rows are at most ``gamma * radius`` away."""
     adversarial_weight: float = 1.0
+    """Weight of the loss on adversarial rows."""
     n_ascents: int = 50
+    """Steps of the search for an adversarial row."""
     ascent_step: float = 0.001
+    """Length of such a step."""
     warm_up: float = 0.25
+    """Share of the training without adversarial rows, at its start."""
 
     _min_steps: ClassVar[int] = 600
 
@@ -88,7 +68,7 @@ class DROCC(DeepBaseline):
 
 
 def logit_gradients(network: nn.Sequential, rows: Tensor) -> Tensor:
-    """Gradient of the logit by the row, written out: with autograd the 50 ascent steps take four times as long.
+    """Gradient of the logit with respect to the row; with autograd the 50 ascent steps take four times as long.
 
     The loss of an adversarial row, log(1 + exp f), grows in the same direction as f.
     """

@@ -1,68 +1,42 @@
-"""GOAD (Bergman and Hoshen 2020): tell which random map was applied to a row; harder for an anomaly."""
+"""GOAD (Bergman and Hoshen 2020): tell which random map was applied to a row; this is harder for an anomaly."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from nptad.bench.methods.deep import DeepBaseline, mlp
-
-SLOPE = 0.2
-"""Of the leaky ReLUs."""
+from nptad.bench.methods.deep import DeepBaseline, leaky_relu, mlp
 
 
 @dataclass(kw_only=True, eq=False)
 class GOAD(DeepBaseline):
     """Classification-based detection with random affine maps, with the settings for "thyroid".
 
-    Bergman and Hoshen, *Classification-Based Anomaly Detection for General Data*, ICLR 2020. Every row x is mapped to
-    W_m x by M random matrices. A network f learns to bring the maps of each m near to their centre c_m and away from
-    the other centres (triplet-centre loss, plus cross-entropy). With P(m | W_m x) the softmax over
-    -|f(W_m x) - c_m|^2, the score is the sum of -log P(m | W_m x) over all m.
+    Bergman and Hoshen, *Classification-Based Anomaly Detection for General Data*, ICLR 2020. M random matrices map
+    every row x to W_m x. A network f learns to bring the rows under map m near to their centre c_m and away from the
+    other centres (triplet-centre loss, plus cross-entropy). With P(m | W_m x) the softmax over -|f(W_m x) - c_m|^2, the
+    score is the sum of -log P(m | W_m x) over all m.
 
     From the paper: the losses, normal matrices without shift, leaky ReLUs, Adam, cross-entropy added to stabilise the
-    training. From the command for thyroid in the README of its authors' repository, and that command's defaults: M =
-    256 maps to 32 dimensions, 8 units per layer, one epoch of batches of 64, learning rate 0.001, margin 1, weight 0.1
-    of the triplet-centre loss, no constant added to P, columns standardised. Our choice: five layers, which the authors
-    have for their larger sets (with the single linear layer that they have for thyroid, scores turn round on
-    standardised columns, of which a linear f maps all centres to 0: two splits of thyroid had an F1 of 32 and 28 %
-    instead of 74 and 76); weights initialised as in He et al. 2015 (with torch's default the signal fades and the
-    scores turn round); biases, and torch's first moment of Adam (their layers have none, theirs is 0.5); the centres of
-    a step are those of the batch, the last ones those of all training rows (theirs are averages over the steps); small
-    tables get the 28 steps of thyroid; at most 300 steps, which is less than an epoch above 19,200 rows.
+    training. From the command for thyroid in the README of its authors' repository, and the defaults of that command:
+    M = 256 maps to 32 dimensions, 8 units per layer, one epoch of batches of 64, learning rate 0.001, margin 1, weight
+    0.1 of the triplet-centre loss, no constant added to P, standardised columns. Our choices:
 
-    So small a network depends on its first weights: on mammography two of three seeds have an AUROC of 86 and 89 %,
+    * Five layers, which the authors have for their larger sets. They have a single linear layer for thyroid, which
+      inverts the scores on standardised columns: a linear f maps all centres to 0 (F1 of 32 and 28 % instead of 74 and
+      76 on two splits of thyroid).
+    * Weights initialised as in He et al. 2015. With torch's default the signal fades and the scores are inverted.
+    * Biases, and torch's first moment of Adam. Their layers have no biases, and their moment is 0.5.
+    * The centres of a step are those of the batch, the final ones those of all training rows. Theirs are averages over
+      the steps.
+    * At least 28 steps, as many as on thyroid, and at most 300, which is less than an epoch above 19,200 rows.
+
+    So small a network depends on its initial weights: on mammography two of three seeds have an AUROC of 86 and 89 %,
     the third one, whose signal is weak from the start, 44 %.
-
-    Parameters
-    ----------
-    n_epochs, batch_size, learning_rate, max_steps, random_state, device, verbose
-        See :class:`~nptad.bench.methods.deep.DeepBaseline`.
-    n_maps : int, default 256
-        M, the number of random maps.
-    mapped : int, default 32
-        Dimensions of a mapped row.
-    hidden : int, default 8
-        Units per layer, the last one (the features) included.
-    n_layers : int, default 5
-        Layers of f.
-    margin : float, default 1.0
-        By how much the own centre should be nearer (in squared distance) than any other.
-    triplet_weight : float, default 0.1
-        Of the triplet-centre loss; the cross-entropy has weight 1.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> x = np.random.default_rng(0).normal(size=(200, 3))
-    >>> normal, odd = GOAD(n_maps=64, random_state=0).fit(x).score([[0, 0, 0], [5, -5, 5]])
-    >>> bool(odd > normal)
-    True
     """
 
     n_epochs: int = 1
@@ -70,11 +44,17 @@ class GOAD(DeepBaseline):
     learning_rate: float = 0.001
     max_steps: int = 300
     n_maps: int = 256
+    """M, the number of random maps."""
     mapped: int = 32
+    """Dimensions of a mapped row."""
     hidden: int = 8
+    """Units per layer, the last one (the features) included."""
     n_layers: int = 5
+    """Layers of f."""
     margin: float = 1.0
+    """How much nearer (in squared distance) its own centre should be than any other."""
     triplet_weight: float = 0.1
+    """Weight of the triplet-centre loss; the cross-entropy has weight 1."""
 
     _min_steps: ClassVar[int] = 28
     _chunk_rows: ClassVar[int] = 64  # each row has n_maps^2 distances
@@ -112,26 +92,26 @@ class MapClassifier(nn.Module):
         self.n_maps = n_maps
         self.register_buffer("matrices", torch.randn(n_columns, n_maps * mapped))
         self.register_buffer("centres", torch.zeros(n_maps, hidden[-1]))
-        self.features = mlp([mapped, *hidden], partial(nn.LeakyReLU, SLOPE))
-        self.head = nn.Sequential(nn.LeakyReLU(SLOPE), nn.Linear(hidden[-1], n_maps))
+        self.features = mlp([mapped, *hidden], leaky_relu)
+        self.head = nn.Sequential(leaky_relu(), nn.Linear(hidden[-1], n_maps))
         for layer in self.modules():
             if isinstance(layer, nn.Linear):
-                nn.init.kaiming_normal_(layer.weight, SLOPE)
+                nn.init.kaiming_normal_(layer.weight, leaky_relu().negative_slope)
                 nn.init.zeros_(layer.bias)
 
     def forward(self, rows: Tensor) -> Tensor:
-        """Features of every map of every row, (rows, maps, hidden)."""
+        """Features of every row under every map, (rows, maps, hidden)."""
         return self.features((rows @ self.matrices).unflatten(1, (self.n_maps, -1)))
 
 
 def squared_distances(features: Tensor, centres: Tensor) -> Tensor:
-    """From the features of every map of every row to the centres of all maps, (rows, maps, maps)."""
+    """Squared distances from each row under each map to the centres of all maps, (rows, maps, maps)."""
     products = features @ centres.mT
     return (features.square().sum(2, keepdim=True) - 2 * products + centres.square().sum(1)).clamp(min=0)
 
 
 def triplet_centre_losses(features: Tensor, centres: Tensor, margin: float) -> Tensor:
-    """Squared distance to the own centre, plus margin, minus the least to another centre; at least 0; (rows, maps)."""
+    """Squared distance to the own centre, plus margin, minus that to the nearest other; at least 0; (rows, maps)."""
     distances = squared_distances(features, centres)
     own = distances.diagonal(dim1=1, dim2=2)
     is_own = torch.eye(len(centres), dtype=torch.bool, device=centres.device)

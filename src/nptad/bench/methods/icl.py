@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from itertools import pairwise
 from math import floor, log
 from typing import Any
@@ -13,45 +12,26 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from nptad.bench.methods.deep import TINY, DeepBaseline
+from nptad.bench.methods.deep import TINY, DeepBaseline, leaky_relu
 
 MOST_MEMBERS = 3
-"""Networks, however many the paper's rule asks for; it asks for 8 on thyroid."""
+"""Largest number of networks; the paper's rule asks for 8 on thyroid."""
 
 
 @dataclass(kw_only=True, eq=False)
 class ICL(DeepBaseline):
     """Internal contrastive learning.
 
-    Shenkar and Wolf, *Anomaly Detection for Tabular Data with Internal Contrastive Learning*, ICLR 2022. Take every
-    window of k consecutive columns. One network embeds the window, another one the rest of the row; they are trained so
-    that a rest is nearer to its own window than to the other windows of the same row (InfoNCE). The loss is the score,
-    averaged over networks that each see the columns in a random order of their own.
+    Shenkar and Wolf, *Anomaly Detection for Tabular Data with Internal Contrastive Learning*, ICLR 2022. A window is k
+    consecutive columns. One network embeds the window, another one the rest of the row. They are trained so that a rest
+    is nearer to its own window than to the other windows of the same row (InfoNCE). The loss is the score, averaged
+    over several networks, each with the columns in its own random order.
 
-    From the paper: the loss; the windows' width by the number of columns. From memory, unchecked: temperature 0.01,
-    embeddings of 200 numbers, floor(100 / (log n + d)) + 1 networks, tables of fewer than three windows' width padded
-    with zeros, learning rate 0.001, up to 2000 epochs until the loss of one is below 0.001. Our choice: columns
-    standardised; batches of 128; widths of the hidden layers; batch normalisation per window, without which the
-    training loss stays far above the 0.001; at most 3 networks of at most 600 steps each.
-
-    Parameters
-    ----------
-    n_epochs, batch_size, learning_rate, max_steps, random_state, device, verbose
-        See :class:`~nptad.bench.methods.deep.DeepBaseline`; ``max_steps`` counts for each network.
-    temperature : float, default 0.01
-        Divides the cosines.
-    embedding : int, default 200
-        Dimensions of an embedded window or rest; hidden layers have a half or a quarter of it.
-    stop_loss : float, default 0.001
-        Training ends after an epoch whose mean loss is below this.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> x = np.random.default_rng(0).normal(size=(200, 3))
-    >>> normal, odd = ICL(max_steps=60, random_state=0).fit(x).score([[0, 0, 0], [5, -5, 5]])
-    >>> bool(odd > normal)
-    True
+    From the paper: the loss; the width of the windows by the number of columns. From memory, unchecked: temperature
+    0.01, embeddings of 200 numbers, floor(100 / (log n + d)) + 1 networks, zeros added to tables narrower than three
+    windows, learning rate 0.001, up to 2000 epochs until the loss of an epoch is below 0.001. Our choices: standardised
+    columns; batches of 128; widths of the hidden layers; batch normalisation per window, without which the training
+    loss stays far above 0.001; at most 3 networks of at most 600 steps each.
     """
 
     n_epochs: int = 2000
@@ -59,8 +39,11 @@ class ICL(DeepBaseline):
     learning_rate: float = 0.001
     max_steps: int = 600
     temperature: float = 0.01
+    """Divides the cosines."""
     embedding: int = 200
+    """Dimensions of an embedded window or rest; hidden layers have a half or a quarter of it."""
     stop_loss: float = 0.001
+    """Training ends after an epoch whose mean loss is below this."""
 
     def _n_members(self, n_rows: int, n_columns: int) -> int:
         return min(floor(100 / (log(n_rows) + n_columns)) + 1, MOST_MEMBERS)
@@ -92,7 +75,7 @@ def window_width(n_columns: int) -> int:
 
 
 class WindowMatcher(nn.Module):
-    """Embeds the windows of a row, and what each of them leaves out, with its own random order of the columns."""
+    """Embeds the windows of a row and the rest of each, with the columns in a random order of its own."""
 
     order: Tensor
     inside: Tensor
@@ -121,7 +104,7 @@ def _embedder(widths: list[int], n_windows: int) -> nn.Sequential:
     activation: Callable[[], nn.Module] = nn.Tanh
     for n_in, n_out in pairwise(widths):
         layers += [nn.Linear(n_in, n_out), nn.BatchNorm1d(n_windows), activation()]
-        activation = partial(nn.LeakyReLU, 0.2)
+        activation = leaky_relu
     del layers[-2]
     return nn.Sequential(*layers)
 
@@ -129,12 +112,12 @@ def _embedder(widths: list[int], n_windows: int) -> nn.Sequential:
 def contrastive_losses(rests: Tensor, windows: Tensor, temperature: float) -> Tensor:
     """InfoNCE of every rest of every row, (rows, windows).
 
-    The cosines with all windows of the row are the logits, its own window is the target.
+    The logits are the cosines with all windows of the row, the target is its own window.
     """
     return _InfoNCE.apply(_Units.apply(rests), _Units.apply(windows), 1 / temperature)
 
 
-# Derivatives by hand: torch's own go over the logits and embeddings so often that wide tables train a fifth longer.
+# Derivatives by hand: with torch's own, training on wide tables takes a fifth longer.
 
 
 class _Units(torch.autograd.Function):

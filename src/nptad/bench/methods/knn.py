@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Self
 
 import numpy as np
 from sklearn.neighbors import NearestNeighbors
@@ -13,23 +14,14 @@ _CELLS = 2**22
 """Cells of neighbours in memory at a time."""
 
 
+@dataclass(kw_only=True, eq=False)
 class KNN:
-    """Distance to the k-th nearest training row (Ramaswamy, Rastogi and Shim, SIGMOD 2000).
+    """Distance to the k-th nearest training row.
 
-    The defaults are the method of the NPT-AD paper: k = 5 on standardised features. ``KNN(k=1, scaling="minmax")``,
-    the distance to the nearest training row on features brought to [0, 1], is the simplest detector one can think of
-    and a stronger one than its place in the literature suggests.
-
-    Parameters
-    ----------
-    k : int, default 5
-        Which neighbour's distance is the score; the farthest training row's if there are fewer.
-    scaling : {"standard", "minmax", "maxabs"}, default "standard"
-        How features are scaled, with statistics of the training rows.
-
-    References
-    ----------
-    Ramaswamy, Rastogi, Shim: Efficient algorithms for mining outliers from large data sets. SIGMOD 2000.
+    Ramaswamy, Rastogi and Shim, *Efficient Algorithms for Mining Outliers from Large Data Sets*, SIGMOD 2000. The
+    defaults are the method of the NPT-AD paper: k = 5 on standardised features. ``KNN(k=1, scaling="minmax")``, the
+    distance to the nearest training row on features brought to [0, 1], is the simplest detector there is, and stronger
+    than its place in the literature suggests.
 
     Examples
     --------
@@ -38,11 +30,12 @@ class KNN:
     [0.056, 1.111]
     """
 
-    def __init__(self, *, k: int = 5, scaling: Scaling = "standard") -> None:
-        self.k = k
-        self.scaling = scaling
+    k: int = 5
+    """Which neighbour's distance is the score; the farthest training row's if there are fewer."""
+    scaling: Scaling = "standard"
+    """How features are scaled, with statistics of the training rows."""
 
-    def fit(self, x: Any) -> KNN:
+    def fit(self, x: Any) -> Self:
         """Remember the training rows ``x``."""
         rows = check_rows(x)
         k = check_count("k", self.k)
@@ -59,17 +52,10 @@ class KNN:
 
 
 class NeighbourIndex:
-    """Exact Euclidean neighbours among fixed rows: their numbers, and distances that do not depend on batch mates.
+    """Exact Euclidean neighbours among fixed rows: their numbers, and distances that do not depend on the batch.
 
-    scikit-learn takes a k-d tree for up to 15 columns and matrix products for more. The products' rounding depends on
-    what else is in the batch and gives equal rows a distance above 0, so distances are computed anew from differences.
-
-    Parameters
-    ----------
-    rows : ndarray
-        The rows to search.
-    k : int
-        Neighbours to find; all rows if there are fewer.
+    scikit-learn takes a k-d tree for up to 15 columns and matrix products for more. The rounding of a product depends
+    on the rest of the batch, and equal rows get a distance above 0. So distances are computed again from differences.
     """
 
     def __init__(self, rows: np.ndarray, k: int) -> None:
@@ -78,17 +64,9 @@ class NeighbourIndex:
         self._search = NearestNeighbors(n_neighbors=self.k).fit(rows)
 
     def query(self, rows: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
-        """Find the neighbours of ``rows``, nearest first.
+        """Distances and numbers of the k nearest neighbours of each row, nearest first, both (n, k).
 
-        Parameters
-        ----------
-        rows : ndarray, optional
-            The rows whose neighbours are wanted; by default those of the index, each without itself as a neighbour.
-
-        Returns
-        -------
-        distances, numbers : ndarray
-            Both of shape (n, k).
+        By default the rows are those of the index, and none is its own neighbour.
         """
         numbers = self._search.kneighbors(rows, return_distance=False)
         wanted = self.rows if rows is None else rows

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Self
 
 import numpy as np
 
@@ -11,32 +12,18 @@ from nptad.bench.methods.scaling import Scaler, Scaling, check_count, check_new_
 from nptad.errors import InputError
 
 _TINY = 1e-10
-"""Added to mean reachability distances, as in scikit-learn: more than k equal rows have a finite density."""
+"""Added to mean reachability distances, as in scikit-learn: more than k equal rows then have a finite density."""
 
 
+@dataclass(kw_only=True, eq=False)
 class LOF:
-    """Local Outlier Factor (Breunig, Kriegel, Ng and Sander, SIGMOD 2000) of new rows among training rows.
+    """Local Outlier Factor of new rows among training rows.
 
-    The density at a row is the inverse of its mean reachability distance to its k neighbours; the score is the mean
-    density of the neighbours over the row's own: about 1 inside a cluster of any density, larger outside. The formulas
-    are scikit-learn's (``novelty=True``); they are computed here from distances that do not depend on the batch, since
-    among duplicates the factor magnifies rounding errors by ten orders.
-
-    Parameters
-    ----------
-    k : int, default 20
-        Neighbours; all other training rows if there are fewer.
-    scaling : {"standard", "minmax", "maxabs"}, default "minmax"
-        How features are scaled, with statistics of the training rows.
-    max_samples : int, default 30_000
-        Training rows kept, a random choice of more: every training row needs its own neighbours, a cost that grows
-        with the square of their number.
-    random_state : int, optional
-        Seed of that choice.
-
-    References
-    ----------
-    Breunig, Kriegel, Ng, Sander: LOF: identifying density-based local outliers. SIGMOD 2000.
+    Breunig, Kriegel, Ng and Sander, *LOF: Identifying Density-Based Local Outliers*, SIGMOD 2000. The density at a row
+    is the inverse of its mean reachability distance to its k neighbours. The score is the mean density of the
+    neighbours over the density at the row: about 1 inside a cluster of any density, larger outside. The formulas are
+    scikit-learn's (``novelty=True``), applied to distances that do not depend on the batch: among duplicates the factor
+    magnifies rounding errors by ten orders of magnitude.
 
     Examples
     --------
@@ -46,28 +33,24 @@ class LOF:
     True
     """
 
-    def __init__(
-        self,
-        *,
-        k: int = 20,
-        scaling: Scaling = "minmax",
-        max_samples: int = 30_000,
-        random_state: int | None = None,
-    ) -> None:
-        self.k = k
-        self.scaling = scaling
-        self.max_samples = max_samples
-        self.random_state = random_state
+    k: int = 20
+    """Neighbours; all other training rows if there are fewer."""
+    scaling: Scaling = "minmax"
+    """How features are scaled, with statistics of the training rows."""
+    max_samples: int = 30_000
+    """Largest number of training rows; of more, a random choice is kept. Every training row needs its own neighbours, a
+    cost that grows with the square of the number of rows."""
+    random_state: int | None = None
+    """Seed of that choice."""
 
-    def fit(self, x: Any) -> LOF:
+    def fit(self, x: Any) -> Self:
         """Compute the densities at the training rows ``x``, of which there must be at least two."""
         rows = check_rows(x)
         if len(rows) < 2:
             raise InputError("LOF compares the training rows with each other; it needs at least 2, got 1.")
         self.scaler_ = Scaler(rows, self.scaling)
-        kept = subsample(
-            self.scaler_.transform(rows), check_count("max_samples", self.max_samples, 2), self.random_state
-        )
+        max_samples = check_count("max_samples", self.max_samples, 2)
+        kept = subsample(self.scaler_.transform(rows), max_samples, self.random_state)
         self.index_ = NeighbourIndex(kept, min(check_count("k", self.k), len(kept) - 1))
         distances, neighbours = self.index_.query()
         self.k_distance_ = distances[:, -1]

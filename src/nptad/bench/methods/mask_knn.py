@@ -1,8 +1,8 @@
 """Mask-KNN: hide some features of a row, impute them from its nearest training rows, add up the errors.
 
-The method is appendix "Mask-KNN" of Thimonier et al. (ICML 2024). Done literally it is one nearest-neighbour search
-per row and mask. Here a row is compared with all training rows once, which leaves the few of them that can be a nearest
-neighbour under *any* mask; the masks are then gone through for those few, and the result is the same.
+The method is appendix "Mask-KNN" of Thimonier et al. (ICML 2024). Done literally, it is one nearest-neighbour search
+per row and mask. Here a row is compared with all training rows once, which leaves the few that can be a nearest
+neighbour under *any* mask. All masks are then applied to those few only, and the result is the same.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from nptad.errors import InputError
 from nptad.nn.masks import mask_bank
 from nptad.nn.rng import spawn_seeds
 
-# Sizes of work arrays, in numbers of 8 bytes. They bound memory and decide speed, not results.
+# Sizes of work arrays, in numbers of 8 bytes. They affect memory and speed, not results.
 _TILE = 2**16  # distances from some rows to all training rows
 _POOL = 2**19  # candidates of many rows, kept until there are this many
 _CHUNK = 2**18  # differences, by column, of some rows to their candidates
@@ -35,27 +35,13 @@ class MaskKNN:
               \qquad \omega_x = 1 / d(z^{[\mathcal{I}]}, x^{[\mathcal{I}]})
 
     and the score is the mean over the bank of the distances :math:`d(z, \hat z^{(\ell)})`, to which only hidden
-    features contribute. The paper has the sum (next equation, and the algorithm): the order of rows is the same, and
-    means can be compared between banks. d is the Euclidean distance, not squared: the paper's example for d, and what
-    its KNNImputer uses.
+    features contribute. The paper has the sum (next equation, and the algorithm); the order of rows is the same, and
+    means can be compared between banks. d is the Euclidean distance, not squared: it is the paper's example for d, and
+    its KNNImputer uses it.
 
-    As in scikit-learn's KNNImputer, if some of the k neighbours are at distance zero only those count, and a mask that
-    hides all features is imputed by the mean of the training rows. Of training rows at the same distance, those that
-    come first in a random order (drawn in ``fit``) are neighbours.
-
-    Parameters
-    ----------
-    n_neighbors : int
-        The paper's k; all training rows if there are fewer.
-    max_masked : int
-        The paper's r, the largest number of features hidden at a time. The paper takes 1 above 200,000 rows.
-    subsample : int
-        The paper's b: of larger training sets a random sample of this size is used.
-    max_masks : int
-        Of a larger bank a random sample of this size is used, with a :class:`~nptad.errors.MaskBankWarning`.
-    random_state : int, numpy Generator or RandomState, optional
-        Draws both samples and the order that decides between equal distances. The order in which the training rows are
-        given has no influence.
+    As in scikit-learn's KNNImputer, if some of the k neighbours are at distance zero, only those count, and a mask that
+    hides all features is imputed by the mean of the training rows. Of training rows at the same distance, the first in
+    a random order (drawn in ``fit``) are neighbours.
 
     Examples
     --------
@@ -68,28 +54,30 @@ class MaskKNN:
     """
 
     n_neighbors: int = 5
+    """The paper's k; all training rows if there are fewer."""
     max_masked: int = 2
+    """The paper's r, the largest number of features hidden at a time. The paper takes 1 above 200,000 rows."""
     subsample: int = 10_000
+    """The paper's b: of larger training sets a random sample of this size is used."""
     max_masks: int = 5_000
+    """Of a larger bank a random sample of this size is used, with a :class:`~nptad.errors.MaskBankWarning`."""
     random_state: int | np.random.Generator | np.random.RandomState | None = None
+    """Draws both samples and the order that decides between equal distances. The order in which the training rows are
+    given has no influence."""
 
     train_: np.ndarray = field(init=False, repr=False)
     """After fit: the training rows in use, in the order that decides between equal distances."""
 
     def fit(self, x: np.ndarray, groups: np.ndarray | None = None) -> Self:
-        """Keep the training rows (or a sample of them) and draw up the masks.
+        """Keep the training rows (or a sample of them) and draw the masks.
 
         Parameters
         ----------
         x : array of shape (n, columns)
             Finite numbers, standardised, categories one-hot. All rows count as normal.
         groups : int array of shape (columns,), optional
-            The feature that each column belongs to. The columns of a feature are hidden together. By default each
-            column is a feature.
-
-        Returns
-        -------
-        Self
+            The feature of each column; the columns of a feature are hidden together. By default each column is a
+            feature.
         """
         for name in ("n_neighbors", "max_masked", "subsample", "max_masks"):
             check_count(name, getattr(self, name))
@@ -97,11 +85,11 @@ class MaskKNN:
         columns = _columns_of_features(groups, rows.shape[1])
         order_seed, bank_seed = spawn_seeds(self.random_state, 2)
         bank = mask_bank(len(columns), range(1, self.max_masked + 1), self.max_masks, bank_seed).numpy()
-        # Sorted first, so that what is drawn does not depend on the order of the rows; shuffled even if all rows are
-        # kept, because ties must not be decided by the values that the sorting went by.
+        # Sorted first, so that the sample does not depend on the order of the rows; shuffled even if all rows are kept,
+        # because the values that decide the sorting must not decide ties.
         rows = rows[np.lexsort(rows.T)]
         rows = rows[np.random.default_rng(order_seed).permutation(len(rows))[: self.subsample]]
-        complete = bank.all(axis=1)  # without visible features there are no neighbours: the mean imputes
+        complete = bank.all(axis=1)  # without visible features there are no neighbours, and the mean imputes
         self._n_masks, self._n_complete = len(bank), int(complete.sum())
         self._largest = int(bank[~complete].sum(axis=1).max(initial=0))
         self._root = _plan(bank[~complete], columns)
@@ -112,18 +100,7 @@ class MaskKNN:
         return self
 
     def score(self, x: np.ndarray) -> np.ndarray:
-        """How anomalous rows are.
-
-        Parameters
-        ----------
-        x : array of shape (n, columns)
-            Rows with the columns that were fitted. A row that is also a training row is not treated specially.
-
-        Returns
-        -------
-        array of shape (n,)
-            Higher = more anomalous. The score of a row does not depend on the other rows.
-        """
+        """Return how anomalous each row is, higher = more; a row's score does not depend on the other rows."""
         rows = check_new_rows(self, x)
         total = self._n_complete * np.linalg.norm(rows - self.train_.mean(axis=0), axis=1)
         if self._n_masks > self._n_complete:
@@ -132,9 +109,9 @@ class MaskKNN:
         return total / self._n_masks
 
     def _batches(self, rows: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """Row numbers, and for each row its candidates as ascending training row numbers, filled up with -1.
+        """Yield row numbers with their candidates: ascending numbers of training rows, filled up with -1.
 
-        Rows with about as many candidates come together. Every row comes once.
+        Rows with similar numbers of candidates are in one batch. Every row is in exactly one batch.
         """
         n_train, n_columns = self.train_.shape
         by_column = np.ascontiguousarray(self.train_.T)
@@ -149,7 +126,7 @@ class MaskKNN:
             first = owner[0]
             owner -= first
             counts = np.bincount(owner)
-            level = np.ceil(3 * np.log2(counts))  # numbers of candidates on a level differ by a quarter at most
+            level = np.ceil(3 * np.log2(counts))  # numbers of candidates on a level differ by at most a quarter
             for value in np.unique(level):
                 members = np.flatnonzero(level == value)
                 width = counts[members].max()
@@ -163,9 +140,9 @@ class MaskKNN:
         """The training rows that can be a neighbour under some mask, as flat positions in (rows, training rows).
 
         Let D be the squared distance to a training row, P_j feature j's part of it, N any k training rows, U the
-        largest D in N and q_j the smallest P_j in N. With the features of S hidden all of N are within U - sum q_j,
-        so that a neighbour x has D(x) - sum P_j(x) <= U - sum q_j, sums over S. Hence D(x) - U is at most the sum of
-        the r largest of the P_j(x) - q_j, negative ones left out. With the k nearest rows as N few x are like that.
+        largest D in N and q_j the smallest P_j in N. With the features of S hidden, all of N are within U - sum q_j.
+        So a neighbour x has D(x) - sum P_j(x) <= U - sum q_j, with sums over S. Hence D(x) - U is at most the sum of
+        the r largest of the P_j(x) - q_j, without negative ones. With the k nearest rows as N, this holds for few x.
         """
         norms = np.einsum("ij,ij->i", rows, rows)
         train_norms = np.einsum("ij,ij->j", by_column, by_column)
@@ -175,7 +152,7 @@ class MaskKNN:
         distance += norms[:, None]
         nearest = _smallest(distance, self._k)
         bound = distance.ravel()[nearest].max(axis=0)
-        # This form of the distance is off by roundings of its terms, which may be much larger than itself.
+        # This form of the distance has the rounding errors of its terms, which may be much larger than the distance.
         bound += 16 * (len(by_column) + 4) * np.finfo(float).eps * (norms + train_norms.max())
         near = np.square(rows - self.train_[nearest % len(train_norms)])
         largest = [np.zeros_like(distance) for _ in range(self._largest)]  # of the P_j - q_j, in descending order
@@ -222,9 +199,9 @@ class MaskKNN:
 
 @dataclass
 class _Stem:
-    """The masks that differ in their last feature only, and those that have more features after the same start.
+    """The masks that differ in their last feature only, and those with more features after the same start.
 
-    Going through the bank as a tree shares the sums of squared differences between masks: two additions a mask.
+    In a tree, masks share the sums of squared differences: a mask costs two additions.
     """
 
     features: tuple[int, ...] = ()
@@ -259,10 +236,10 @@ def _plan(bank: np.ndarray, columns: list[np.ndarray]) -> _Stem:
 def _visible_distances(
     stem: _Stem, start: int, before: np.ndarray, parts: np.ndarray, after: np.ndarray
 ) -> Iterator[tuple[_Stem, np.ndarray]]:
-    """Each stem with its squared distances (leaves, rows, candidates) over what its masks leave visible.
+    """Yield each stem with the squared distances (leaves, rows, candidates) over the features that are visible.
 
-    These are sums and never differences: a hidden feature may be larger than all others by any factor.
-    ``before`` (overwritten) is the sum of the visible parts before ``start``, ``after[j]`` that of all parts from j on.
+    These are sums, never differences: a hidden feature may be larger than all others by any factor. ``before``
+    (overwritten) is the sum of the visible parts before ``start``, ``after[j]`` that of all parts from j on.
     """
     distance = np.empty((len(stem.leaves), *before.shape))
     row = 0
@@ -278,9 +255,9 @@ def _visible_distances(
 
 
 def _smallest(values: np.ndarray, k: int) -> np.ndarray:
-    """Flat positions of the ``k`` smallest values of each row, shape (k, rows); of equal values the first count.
+    """Flat positions of the ``k`` smallest values of each row, shape (k, rows); of equal values, the first ones.
 
-    On short rows several times faster than argpartition, which also leaves open which of equal values it takes.
+    On short rows this is several times faster than argpartition, which also takes any of equal values.
     """
     kth = np.partition(values, k - 1, axis=1)[:, k - 1, None]
     chosen = values <= kth
@@ -296,7 +273,7 @@ def _smallest(values: np.ndarray, k: int) -> np.ndarray:
 
 
 def _inverse_distances(squared: np.ndarray) -> np.ndarray:
-    """Weights (neighbours, ...) that add up to one; if there are neighbours at distance zero, they share the weight."""
+    """Weights (neighbours, ...) with sum one; if there are neighbours at distance zero, only these have weight."""
     with np.errstate(divide="ignore"):
         weight = 1 / np.sqrt(squared)
     hit = np.isinf(weight)

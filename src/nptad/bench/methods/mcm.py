@@ -1,16 +1,15 @@
-"""MCM (Yin et al. 2024): rebuild a row from several learnt, diverse ways of hiding parts of it."""
+"""MCM (Yin et al. 2024): reconstruct a row from several learnt, diverse maskings of it."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 from math import log
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from nptad.bench.methods.deep import DeepBaseline, mlp
+from nptad.bench.methods.deep import DeepBaseline, leaky_relu, mlp
 from nptad.errors import InputError
 
 
@@ -18,62 +17,39 @@ from nptad.errors import InputError
 class MCM(DeepBaseline):
     """Masked cell modelling with learnt masks.
 
-    Yin, Qiao, Zhou, Wang and Yang, *MCM: Masked Cell Modeling for Anomaly Detection in Tabular Data*, ICLR 2024. From a
-    row, a generator makes K soft masks. The row times each mask goes through an autoencoder that is to return the whole
-    row; a diversity loss keeps the masks apart. The score is the error, averaged over the masks.
+    Yin, Qiao, Zhou, Wang and Yang, *MCM: Masked Cell Modeling for Anomaly Detection in Tabular Data*, ICLR 2024. A
+    generator makes K soft masks from a row. The row times each mask goes through an autoencoder that has to return the
+    whole row; a diversity loss keeps the masks different. The score is the error, averaged over the masks.
 
-    The paper's idea; losses, networks and settings as in its authors' repository (JXYin24/MCM). The error is the
-    Euclidean distance, the masks' diversity is that of the logits, before the sigmoid. From its configuration, which is
-    that for wbc: K = 15 masks, each by a network of its own of three layers as wide as the table; encoder and decoder
-    of three layers with 256 units and 128 in the middle, no biases; weight 5 of the diversity loss; Adam with learning
-    rate 0.05 times 0.98 per epoch, 200 epochs of batches of 512. Our choice: columns standardised; no
-    weight decay (theirs is 0.00001); shuffled batches; at most 400 steps, which is less than 200 epochs above 1024
-    rows.
+    The idea is the paper's; losses, networks and settings are those of its authors' repository (JXYin24/MCM). The error
+    is the Euclidean distance; the diversity of the masks is that of their logits, before the sigmoid. From the
+    repository's configuration, which is the one for wbc: K = 15 masks, each from a network of its own with three layers
+    as wide as the table; encoder and decoder of three layers with 256 units and 128 in the middle, no biases; weight 5
+    of the diversity loss; Adam with learning rate 0.05 times 0.98 per epoch, 200 epochs of batches of 512. Our choices:
+    standardised columns; no weight decay (theirs is 0.00001); shuffled batches; at most 400 steps, which is less than
+    200 epochs above 1024 rows.
 
-    The authors take columns as they are, whatever their units. That finds more on wbc (F1 73 and AUROC 97.5 over four
+    The authors take columns as they are, whatever their units. That is better on wbc (F1 73 and AUROC 97.5 over four
     splits, where they report 72.7 and 98.1; 56 and 91.3 standardised), wine (100 against 80, one split) and glass (33
-    against 22), about as much on ionosphere, cardio, pima and breastw, and less on thyroid (54 against 73); but the
-    result then depends on units. Columns between 0 and 1 do for wbc and fail on ionosphere (59 against 85).
-
-    Parameters
-    ----------
-    n_epochs, batch_size, learning_rate, max_steps, random_state, device, verbose
-        See :class:`~nptad.bench.methods.deep.DeepBaseline`.
-    n_masks : int, default 15
-        K, the learnt masks; at least 3.
-    hidden : int, default 256
-        Units of each hidden layer.
-    latent : int, default 128
-        Dimensions between encoder and decoder.
-    temperature : float, default 0.1
-        Divides the cosines between masks.
-    diversity_weight : float, default 5.0
-        Of the diversity loss; the error has weight 1.
-    decay : float, default 0.98
-        Factor on the learning rate per epoch.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> x = np.random.default_rng(0).normal(size=(200, 3))
-    >>> normal, odd = MCM(n_epochs=5, hidden=32, random_state=0).fit(x).score([[0, 0, 0], [5, -5, 5]])
-    >>> bool(odd > normal)
-    True
+    against 22), about equal on ionosphere, cardio, pima and breastw, and worse on thyroid (54 against 73). But the
+    result then depends on units. Columns between 0 and 1 work on wbc and fail on ionosphere (59 against 85).
     """
 
     n_epochs: int = 200
     batch_size: int = 512
     learning_rate: float = 0.05
+    decay: float = 0.98
     max_steps: int = 400
     n_masks: int = 15
+    """K, the learnt masks; at least 3."""
     hidden: int = 256
+    """Units of each hidden layer."""
     latent: int = 128
+    """Dimensions between encoder and decoder."""
     temperature: float = 0.1
+    """Divides the cosines between masks."""
     diversity_weight: float = 5.0
-    decay: float = 0.98
-
-    def _decay(self) -> float:
-        return self.decay
+    """Weight of the diversity loss; the error has weight 1."""
 
     def _build(self, n_rows: int, n_columns: int) -> nn.Module:
         if self.n_masks < 3:
@@ -81,9 +57,9 @@ class MCM(DeepBaseline):
         return MaskedAutoencoder(n_columns, self.n_masks, self.hidden, self.latent)
 
     def _loss(self, network: MaskedAutoencoder, rows: Tensor, progress: float, generator: torch.Generator) -> Tensor:
-        logits, rebuilt = network(rows)
+        logits, reconstructed = network(rows)
         diversity = diversity_losses(logits, self.temperature)
-        return errors(rebuilt, rows).mean() + self.diversity_weight * diversity.mean()
+        return errors(reconstructed, rows).mean() + self.diversity_weight * diversity.mean()
 
     def _score_rows(self, network: MaskedAutoencoder, rows: Tensor) -> Tensor:
         return errors(network(rows)[1], rows)
@@ -97,27 +73,27 @@ class MaskedAutoencoder(nn.Module):
         bound = n_columns**-0.5
         layers = (torch.empty(n_masks, n_columns, n_columns).uniform_(-bound, bound) for _ in range(3))
         self.generators = nn.ParameterList(layers)
-        activation = partial(nn.LeakyReLU, 0.2)
-        self.encoder = mlp([n_columns, hidden, hidden, latent], activation, bias=False)
-        self.decoder = mlp([latent, hidden, hidden, n_columns], activation, bias=False)
+        self.encoder = mlp([n_columns, hidden, hidden, latent], leaky_relu, bias=False)
+        self.decoder = mlp([latent, hidden, hidden, n_columns], leaky_relu, bias=False)
 
     def forward(self, rows: Tensor) -> tuple[Tensor, Tensor]:
-        """The masks' logits, and the rows rebuilt from what the masks let through, each (rows, masks, columns)."""
+        """The logits of the masks, and the rows reconstructed from the masked rows, each (rows, masks, columns)."""
         first, second, third = self.generators
-        # Rows last: with few columns, rounding would depend on a row's place in a product that has the columns last.
+        # Rows last: with few columns last, the rounding of a product would depend on a row's place in it.
         logits = (third @ (second @ (first @ rows.T).relu()).relu()).permute(2, 0, 1)
         return logits, self.decoder(self.encoder(logits.sigmoid() * rows[:, None]))
 
 
-def errors(rebuilt: Tensor, rows: Tensor) -> Tensor:
-    """The distance between each row and what became of it, averaged over the masks."""
-    return torch.linalg.vector_norm(rebuilt - rows[:, None], dim=2).mean(1)
+def errors(reconstructed: Tensor, rows: Tensor) -> Tensor:
+    """The distance between each row and its reconstruction, averaged over the masks."""
+    return torch.linalg.vector_norm(reconstructed - rows[:, None], dim=2).mean(1)
 
 
 def diversity_losses(logits: Tensor, temperature: float) -> Tensor:
-    """Of each row: log of the sum of exp(cosine / temperature) with all other masks, summed over the masks, scaled.
+    """Diversity loss of each row.
 
-    The scale is 1 / |(K - 1) log(1 / (K - 1))|.
+    For each mask it is the log of the sum of exp(cosine / temperature) with all other masks. The sum over the masks is
+    scaled by 1 / |(K - 1) log(1 / (K - 1))|.
     """
     n_others = logits.shape[1] - 1
     units = functional.normalize(logits, dim=2)

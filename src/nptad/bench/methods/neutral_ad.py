@@ -1,4 +1,4 @@
-"""NeuTraL-AD (Qiu et al. 2021): learnt views of a row that are alike, but not too much; less so for an anomaly."""
+"""NeuTraL-AD (Qiu et al. 2021): views of a row are learnt; those of a normal row resemble it, and not each other."""
 
 from __future__ import annotations
 
@@ -20,54 +20,38 @@ class NeuTraLAD(DeepBaseline):
     """Neural transformation learning, with the settings for "arrhythmia".
 
     Qiu, Pfrommer, Kloft, Mandt and Rudolph, *Neural Transformation Learning for Deep Anomaly Detection Beyond Images*,
-    ICML 2021. Each of K learnt networks adds something to a row. An encoder, trained with them, brings each of these
-    views near to the row itself and away from the other views (deterministic contrastive loss). The loss is the score.
+    ICML 2021. K learnt networks each add something to a row, which makes K views of it. An encoder, trained with them,
+    brings each view near to the row itself and away from the other views (deterministic contrastive loss). The loss is
+    the score.
 
     From the paper: the loss, residual views, bias-free ReLU networks. From the configuration for arrhythmia that its
     authors published (config_arrhy.yml of github.com/boschresearch/NeuTraL-AD): K = 11 views of two layers with 200
     hidden units; an encoder of five layers, 64 units and 32 in the last, its hidden layers normalised over the batch,
-    without shift or factor; temperature 0.1; 100 epochs of batches of 128, learning rate 0.0005. Our choice: columns
+    without shift or factor; temperature 0.1; 100 epochs of batches of 128, learning rate 0.0005. Our choices: columns
     divided by their largest absolute value (its authors take arrhythmia and thyroid as they are, and standardise KDD);
-    no weight decay (theirs is 0.00001); small tables get the 200 steps of arrhythmia; at most 2000 steps, which is less
+    no weight decay (theirs is 0.00001); at least 200 steps, as many as on arrhythmia; at most 2000 steps, which is less
     than 100 epochs above 2,560 rows.
 
-    Known weaknesses. Without biases the views of a row of zeros are the row itself, which the loss punishes most. So
-    columns are not shifted: the mean row of standardised ones is such a row, and among columns between 0 and 1 the row
-    of the least values, as 30 % of mammography's normal rows are. Where zeros are ordinary to begin with, it
-    remains. And tables of a few hundred rows are memorised: normal rows that were held out score far above the others.
-
-    Parameters
-    ----------
-    n_epochs, batch_size, learning_rate, max_steps, random_state, device, verbose
-        See :class:`~nptad.bench.methods.deep.DeepBaseline`.
-    n_views : int, default 11
-        K, the learnt transformations.
-    view_hidden : int, default 200
-        Units of a view's hidden layer.
-    hidden : int, default 64
-        Units of each of the encoder's four hidden layers.
-    embedding : int, default 32
-        Dimensions of an encoded view.
-    temperature : float, default 0.1
-        Divides the cosines.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> x = np.random.default_rng(0).normal(20, size=(200, 3))
-    >>> normal, odd = NeuTraLAD(max_steps=200, random_state=0).fit(x).score([[20, 20, 20], [25, 15, 25]])
-    >>> bool(odd > normal)
-    True
+    Known weaknesses. Without biases, all views of a row of zeros are the row itself, and the loss of such a row is the
+    highest. So columns are not shifted: in standardised columns the mean row is a row of zeros; in columns between 0
+    and 1 the row of the least values is, like 30 % of the normal rows of mammography. Where zeros are ordinary in the
+    table itself, the weakness remains. And tables of a few hundred rows are memorised: normal rows that were held out
+    score far above the others.
     """
 
     n_epochs: int = 100
     batch_size: int = 128
     learning_rate: float = 0.0005
     n_views: int = 11
+    """K, the learnt transformations."""
     view_hidden: int = 200
+    """Units of a view's hidden layer."""
     hidden: int = 64
+    """Units of each of the encoder's four hidden layers."""
     embedding: int = 32
+    """Dimensions of an encoded view."""
     temperature: float = 0.1
+    """Divides the cosines."""
 
     _scaling: ClassVar[Scaling] = "maxabs"
     _min_steps: ClassVar[int] = 200
@@ -100,7 +84,7 @@ class ViewEncoder(nn.Module):
     def forward(self, rows: Tensor) -> Tensor:
         """The encoded row, then its encoded views, (rows, 1 + K, embedding)."""
         hidden = (rows @ self.first).relu().unflatten(1, self.shape)
-        # Rows last: with few columns, rounding would depend on a row's place in a product that has the columns last.
+        # Rows last: with few columns last, the rounding of a product would depend on a row's place in it.
         views = rows + (self.second @ hidden.permute(1, 2, 0)).mT
         rows_and_views = torch.cat([rows[None], views])
         return self.encoder(rows_and_views.flatten(0, 1)).unflatten(0, rows_and_views.shape[:2]).transpose(0, 1)
@@ -113,8 +97,8 @@ def _uniform(n_inputs: int, *shape: int) -> Tensor:
 def contrastive_losses(encoded: Tensor, temperature: float) -> Tensor:
     """Deterministic contrastive loss of each row, summed over its views.
 
-    With h(a, b) = exp(cos(a, b) / temperature), a view's is -log of h(view, row) / (h(view, row) + sum of h(view, other
-    view)).
+    With h(a, b) = exp(cos(a, b) / temperature), the loss of a view is
+    -log(h(view, row) / (h(view, row) + sum over the other views of h(view, other))).
     """
     encoded = functional.normalize(encoded, dim=2)
     logits = encoded[:, 1:] @ encoded.mT / temperature

@@ -3,77 +3,48 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
+from nptad.bench.methods.forests import CELLS, draw_samples, next_level, score_in_blocks
 from nptad.bench.methods.scaling import Scaler, Scaling, check_count, check_new_rows, check_rows
 
-_ROWS = 2**14
-"""Rows scored at a time; their displacements in all trees are in memory together."""
 
-_CELLS = 2**17
-"""Cells of (row, tree) pairs worked on at a time: few enough for the processor's cache."""
-
-
+@dataclass(kw_only=True, eq=False)
 class RRCF:
-    """Robust Random Cut Forest (Guha, Mishra, Roy and Schrijvers, ICML 2016) of the training rows.
+    """Robust Random Cut Forest of the training rows.
 
-    A tree cuts its sample of the training rows until all different points are apart: the feature is drawn in
-    proportion to the side of the points' bounding box, the place uniformly on that side. A row that joins the tree
-    (Algorithm 2 of the paper) walks down from the root. At every node, a cut of the bounding box extended by the row
-    may fall between the row and the box, with probability extension / (extension + sides of the box); the row then
-    becomes the sibling of that node. Its collusive displacement is the largest ratio, over the subtrees C that hold the
-    row, of the number of points that would move up if C was removed (the size of C's sibling) to the size of C. A row
-    equal to a leaf joins it: no cut could part them.
+    Guha, Mishra, Roy and Schrijvers, *Robust Random Cut Forest Based Anomaly Detection on Streams*, ICML 2016. A tree
+    cuts its sample of the training rows until all different points are apart. The feature is drawn in proportion to the
+    side of the points' bounding box, the place uniformly on that side. A row joins the tree as in Algorithm 2 of the
+    paper: it walks down from the root, and at every node the bounding box is extended to hold the row. With probability
+    extension / (extension + sides of the box) a cut falls between the row and the box, and the row becomes the sibling
+    of that node. The collusive displacement of the row is a maximum over the subtrees C that hold it: the number of
+    points that would move up if C was removed (the size of C's sibling), divided by the size of C. A row equal to a
+    leaf joins that leaf: no cut can part them.
 
-    The score is the mean displacement over the trees. Where the paper draws one random insertion per tree, this
-    is its expectation over the insertions: the walk visits one node per level whatever is drawn, so the exact mean
-    costs no more than a sample, has less variance and makes a row's score independent of the other rows.
-
-    Parameters
-    ----------
-    n_trees : int, default 100
-        Trees in the forest.
-    sample_size : int, default 256
-        Training rows per tree, drawn without repetition; all of them if there are fewer.
-    scaling : {"standard", "minmax", "maxabs"}, default "minmax"
-        How features are scaled, with statistics of the training rows. The paper says nothing of scaling, but the
-        forest depends on it: unscaled, the feature with the largest numbers gets the cuts.
-    random_state : int, optional
-        Seed of the samples and the cuts.
+    The score is the mean displacement over the trees. The paper draws one random insertion per tree; this is the
+    expectation over all insertions. The walk visits one node per level whatever is drawn, so the exact mean costs no
+    more than a sample. It has less variance, and a row's score does not depend on the other rows.
 
     Notes
     -----
-    The paper has streams in mind, where every row first joins the sample and is scored then; here the sample is one of
-    the training rows and stays as it is. 100 trees of 256 points are customary, and those of Isolation Forest.
-
-    References
-    ----------
-    Guha, Mishra, Roy, Schrijvers: Robust random cut forest based anomaly detection on streams. ICML 2016.
-
-    Examples
-    --------
-    >>> x = np.random.default_rng(0).normal(size=(200, 3))
-    >>> normal, odd = RRCF(random_state=0).fit(x).score([[0, 0, 0], [5, -5, 5]])
-    >>> bool(odd > normal)
-    True
+    The paper is about streams: every row first joins the sample and is then scored. Here the sample is drawn from the
+    training rows and does not change. 100 trees of 256 points are customary; they are the defaults of Isolation Forest.
     """
 
-    def __init__(
-        self,
-        *,
-        n_trees: int = 100,
-        sample_size: int = 256,
-        scaling: Scaling = "minmax",
-        random_state: int | None = None,
-    ) -> None:
-        self.n_trees = n_trees
-        self.sample_size = sample_size
-        self.scaling = scaling
-        self.random_state = random_state
+    n_trees: int = 100
+    """Trees in the forest."""
+    sample_size: int = 256
+    """Training rows per tree, drawn without replacement; all of them if there are fewer."""
+    scaling: Scaling = "minmax"
+    """How features are scaled, with statistics of the training rows. The paper says nothing about scaling, but the
+    forest depends on it: without scaling, the feature with the largest numbers gets the cuts."""
+    random_state: int | None = None
+    """Seed of the samples and the cuts."""
 
-    def fit(self, x: Any) -> RRCF:
+    def fit(self, x: Any) -> Self:
         """Grow the forest on the training rows ``x``."""
         rows = check_rows(x)
         n_trees = check_count("n_trees", self.n_trees)
@@ -81,7 +52,7 @@ class RRCF:
         self.scaler_ = Scaler(rows, self.scaling)
         rows = self.scaler_.transform(rows)
         random = np.random.default_rng(self.random_state)
-        samples = np.stack([random.choice(len(rows), size=size, replace=False) for _ in range(n_trees)])
+        samples = draw_samples(len(rows), n_trees, size, random)
         self.forest_ = grow_cut_trees(rows, samples, random.random((n_trees, size)))
         self.n_features_ = rows.shape[1]
         return self
@@ -90,11 +61,7 @@ class RRCF:
         """Return the expected collusive displacement of each row, from 0 up to the sample size."""
         rows = check_new_rows(self, x)
         rows = self.scaler_.transform(rows)
-        scores = np.empty(len(rows))
-        for start in range(0, len(rows), _ROWS):
-            block = rows[start : start + _ROWS]
-            scores[start : start + _ROWS] = displacement(self.forest_, block).mean(axis=1)
-        return scores
+        return score_in_blocks(lambda block: displacement(self.forest_, block).mean(axis=1), rows)
 
 
 @dataclass(frozen=True)
@@ -113,26 +80,16 @@ class CutForest:
     feature: np.ndarray
     """The feature that is cut (0 at leaves)."""
     cut: np.ndarray
-    """Points up to this go to the left child, the others to the right (0 at leaves)."""
+    """Points up to this value go to the left child, the others to the right (0 at leaves)."""
     left: np.ndarray
     """The left child; the right child is the next node (0 at leaves)."""
 
 
 def grow_cut_trees(rows: np.ndarray, samples: np.ndarray, draws: np.ndarray) -> CutForest:
-    """Grow one tree per line of ``samples``, all of them level by level.
+    """Grow one tree per sample, all trees together, level by level.
 
-    Parameters
-    ----------
-    rows : ndarray of shape (n, D)
-        The training rows.
-    samples : ndarray of shape (n_trees, size)
-        Numbers of the rows of each tree.
-    draws : ndarray of shape (n_trees, size)
-        Uniform random numbers in [0, 1). Each tree uses up its own, one per cut, breadth first.
-
-    Returns
-    -------
-    CutForest
+    ``samples`` (n_trees, size) are numbers of rows. ``draws``, of the same shape, are uniform random numbers in [0, 1):
+    each tree takes one of its own per cut, breadth first.
     """
     n_trees, size = samples.shape
     members = samples.ravel()  # the points of the current level's nodes, node after node
@@ -150,16 +107,16 @@ def grow_cut_trees(rows: np.ndarray, samples: np.ndarray, draws: np.ndarray) -> 
         reach = np.cumsum(high - low, axis=1)
         sides = reach[:, -1]
         inner = np.flatnonzero(sides > 0)
-        # Which draw: those the tree has used at earlier levels, plus the node's rank among the tree's cuts at this one.
+        # Number of the draw: the cuts of the tree at earlier levels, plus the node's rank among its cuts at this level.
         cut_tree = tree[inner]
         rank = np.arange(len(inner)) - np.searchsorted(cut_tree, cut_tree)
         draw = draws[cut_tree, used[cut_tree] + rank]
         used += np.bincount(cut_tree, minlength=n_trees)
-        # One number places the cut: laid end to end, the sides are a line, and the cut is a point of it.
+        # One number gives feature and place: the sides are laid end to end, and the cut is a point on that line.
         place = np.minimum(draw * sides[inner], np.nextafter(sides[inner], 0))
         feature = (reach[inner] <= place[:, None]).sum(axis=1)
         top = high[inner, feature]
-        # Rounding must not put the cut at the top, where it would leave nothing on the right, nor below the bottom.
+        # Rounding must not put the cut at the top, where nothing would be on its right, nor below the bottom.
         cut = np.clip(top - (reach[inner, feature] - place), low[inner, feature], np.nextafter(top, -np.inf))
         level: dict[str, np.ndarray] = {
             "low": low,
@@ -174,14 +131,13 @@ def grow_cut_trees(rows: np.ndarray, samples: np.ndarray, draws: np.ndarray) -> 
         level["cut"][inner] = cut
         level["left"][inner] = n_nodes + 2 * np.arange(len(inner))
         levels.append(level)
-        # Points of leaves drop out, the others are sorted by the child they go to.
-        owner = np.repeat(np.arange(len(sizes)), sizes)
-        goes_on = sides[owner] > 0
-        owner, members, points = owner[goes_on], members[goes_on], points[goes_on]
-        right = points[np.arange(len(points)), level["feature"][owner]] > level["cut"][owner]
-        child = level["left"][owner] - n_nodes + right
-        members = members[np.argsort(child, kind="stable")]
-        sizes = np.bincount(child, minlength=2 * len(inner))
+        members, sizes = next_level(
+            *(members, sizes, points),
+            feature=level["feature"],
+            bounds=level["cut"][:, None],
+            child=level["left"],
+            n_nodes=n_nodes,
+        )
         tree = np.repeat(cut_tree, 2)
     return CutForest(n_trees=n_trees, **{name: np.concatenate([level[name] for level in levels]) for name in levels[0]})
 
@@ -189,28 +145,28 @@ def grow_cut_trees(rows: np.ndarray, samples: np.ndarray, draws: np.ndarray) -> 
 def displacement(forest: CutForest, rows: np.ndarray) -> np.ndarray:
     """Return the expected collusive displacement of every row in every tree, (rows, trees)."""
     result = np.empty(forest.n_trees * len(rows))
-    block = max(1, _CELLS // rows.shape[1])
+    block = max(1, CELLS // rows.shape[1])
     work = np.empty((3, block, rows.shape[1]))
     for start in range(0, len(result), block):
-        # Pairs are numbered tree by tree: a block of many rows meets one tree, whose boxes stay in the cache.
+        # Pairs are numbered tree by tree: a block has many rows and one tree, whose boxes stay in the cache.
         pairs = np.arange(start, min(start + block, len(result)))
         result[pairs] = _walk(forest, rows, *np.divmod(pairs, len(rows)), work)
-    # Contiguous lines, whose means do not depend on how many there are.
+    # Contiguous rows: their means do not depend on the number of rows.
     return np.ascontiguousarray(result.reshape(forest.n_trees, len(rows)).T)
 
 
 def _walk(forest: CutForest, rows: np.ndarray, tree: np.ndarray, row: np.ndarray, work: np.ndarray) -> np.ndarray:
-    """Walk down ``tree[i]`` with ``rows[row[i]]`` for all i at once, one level at a time."""
+    """Displacement of ``rows[row[i]]`` in ``tree[i]``: all pairs walk down together, one level at a time."""
     result = np.zeros(len(row))
     pair = np.arange(len(row))
     node = tree
-    chance = np.ones(len(row))  # that the row gets here
-    above = np.zeros(len(row))  # largest ratio of a subtree higher up
+    chance = np.ones(len(row))  # probability that the row gets here
+    above = np.zeros(len(row))  # largest ratio of the subtrees higher up
     while len(pair):
         extension = _extension(forest, node, rows, row, work[:, : len(pair)])
         sides = forest.sides[node]
         total = extension + sides
-        equal = total == 0  # to a leaf
+        equal = total == 0  # the row equals a leaf
         stops = np.where(equal, 1.0, extension / np.where(equal, 1.0, total))
         result[pair] += chance * stops * np.where(equal, above, np.maximum(above, forest.size[node]))
         inner = np.flatnonzero(sides)
@@ -224,7 +180,7 @@ def _walk(forest: CutForest, rows: np.ndarray, tree: np.ndarray, row: np.ndarray
 
 
 def _extension(forest: CutForest, node: np.ndarray, rows: np.ndarray, row: np.ndarray, work: np.ndarray) -> np.ndarray:
-    """By how much ``rows[row[i]]`` extends the sides of the box of ``node[i]``, in ready-made memory (3, pairs, D)."""
+    """How much ``rows[row[i]]`` extends the sides of the box of ``node[i]``; ``work`` (3, pairs, D) is overwritten."""
     points, nearest, corner = work
     # mode="clip" only because numpy otherwise fills ``out`` through a copy; all indices are valid.
     rows.take(row, axis=0, out=points, mode="clip")

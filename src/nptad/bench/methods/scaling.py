@@ -1,4 +1,4 @@
-"""What every baseline does with its rows first: check them, and scale them if that belongs to the method."""
+"""The first steps of every baseline: check the rows and, if the method asks for it, scale them."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from nptad.errors import InputError
 Scaling = Literal["standard", "minmax", "maxabs"]
 
 LARGEST = 1e30
-"""Cells beyond this, either way, count as this much: squares and their sums stay finite whatever the input."""
+"""Cells are cut to +-this: squares and their sums stay finite whatever the input."""
 
 
 def check_rows(x: Any) -> np.ndarray:
-    """Return ``x`` as a finite 2-D float64 array with at least one row and one column, or say what is wrong with it.
+    """Return ``x`` as a finite 2-D float64 array with at least one row and one column; raise InputError if it is none.
 
     Examples
     --------
@@ -38,12 +38,12 @@ def check_rows(x: Any) -> np.ndarray:
         raise InputError(f"x has {rows.shape[0]} row(s) and {rows.shape[1]} column(s); both must be at least 1.")
     if not np.isfinite(rows).all():
         row, column = np.argwhere(~np.isfinite(rows))[0]
-        raise InputError(f"x[{row}, {column}] is {rows[row, column]}; fill in or drop cells that are not finite first.")
+        raise InputError(f"x[{row}, {column}] is {rows[row, column]}; fill in or drop cells that are not finite.")
     return rows.clip(-LARGEST, LARGEST)
 
 
 def check_new_rows(detector: Any, x: Any) -> np.ndarray:
-    """Return rows to be scored, checked as by :func:`check_rows` and against the training rows' ``n_features_``."""
+    """Return the rows to score, checked as by :func:`check_rows`, with as many columns as the training rows had."""
     if not hasattr(detector, "n_features_"):
         raise NotFittedError(f"This {type(detector).__name__} is not fitted; call fit(x) with the training rows first.")
     rows = check_rows(x)
@@ -53,29 +53,29 @@ def check_new_rows(detector: Any, x: Any) -> np.ndarray:
 
 
 def check_count(name: str, value: Any, least: int = 1) -> int:
-    """Return ``value`` if it is a whole number of at least ``least``, or say that it is not."""
+    """Return ``value`` if it is a whole number of at least ``least``; raise InputError if it is not."""
     if isinstance(value, bool | np.bool_) or not isinstance(value, int | np.integer) or value < least:
         raise InputError(f"{name} must be a whole number of at least {least}, got {value!r}.")
     return int(value)
 
 
 def subsample(rows: np.ndarray, max_samples: int, random_state: int | None) -> np.ndarray:
-    """Return at most ``max_samples`` of the rows, a random choice without repetition when there are more."""
+    """Return the rows, or a random choice of ``max_samples`` of them, without replacement, if there are more."""
     if len(rows) <= max_samples:
         return rows
     return rows[np.random.default_rng(random_state).choice(len(rows), size=max_samples, replace=False)]
 
 
 class Scaler:
-    """Columns brought to one scale with the statistics of the training rows.
+    """Scales columns with the statistics of the training rows.
 
     Parameters
     ----------
     rows : ndarray
         The training rows.
     scaling : {"standard", "minmax", "maxabs"}
-        Mean 0 and standard deviation 1, or least value 0 and largest 1 (a column that is constant in the training rows
-        is only shifted, as in scikit-learn), or largest absolute value 1, without a shift.
+        Mean 0 and standard deviation 1; least value 0 and largest 1; or largest absolute value 1, without a shift. As
+        in scikit-learn, a column that is constant in the training rows is shifted at most.
 
     Examples
     --------
