@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import nptad
 import tiny_detector
 from nptad import InputError, TableWarning
 from nptad.explain.result import CellReason, Explanation, RowExplanation
@@ -286,7 +287,7 @@ def test_flagged_rows_come_first_even_where_another_scores_higher():
     detection = Detection(scores, np.where(flags, 0.01, 0.5), flags, 0.01, "false_alarm_rate", 0.01, "numpy")
     assert detection.ranking().tolist() == [2, 3, 1, 4, 0]
     whys = [RowExplanation(row, 1.0, (CellReason("a", 1, 2, 1.0),), (), 0.0, None) for row in (1, 2, 3)]
-    result = result_of(NPTAD(), np.zeros((5, 1)), detection, explanation=Explanation(tuple(whys), "numpy"))
+    result = result_of(nptad.NPTAD(), np.zeros((5, 1)), detection, explanation=Explanation(tuple(whys), "numpy"))
     assert result.reasons() == dict.fromkeys((2, 3), "a is 1, expected 2")
 
 
