@@ -9,6 +9,8 @@ if TYPE_CHECKING:
     from nptad.models.persist import load
     from nptad.settings import Settings, default_settings
 
+__version__ = "0.2.0"
+
 __all__ = [
     "NPTAD",
     "InputError",
@@ -18,6 +20,7 @@ __all__ = [
     "Settings",
     "TableWarning",
     "TrainingError",
+    "__version__",
     "default_settings",
     "load",
 ]
