@@ -510,10 +510,10 @@ def test_a_readme_without_a_place_for_the_summary_stays_as_it_is(tmp_path):
     assert (tmp_path / "README.md").read_text(encoding="utf-8") == "# Mine\n"
 
 
-def test_our_readme_has_the_summary_of_the_committed_runs():
-    root = Path(__file__).parents[2]
-    summary = summary_table(gather(read_records(root / "results/runs")))
-    assert f"{summary.caption}\n\n{summary.markdown()}" in (root / "README.md").read_text(encoding="utf-8")
+def test_our_results_have_the_summary_of_the_committed_runs():
+    results = Path(__file__).parents[2] / "results"
+    summary = summary_table(gather(read_records(results / "runs")))
+    assert f"{summary.caption}\n\n{summary.markdown()}" in (results / "README.md").read_text(encoding="utf-8")
 
 
 def test_the_page_says_what_has_to_be_known_about_a_method_if_it_has_results(tmp_path):
