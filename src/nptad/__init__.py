@@ -4,35 +4,51 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from nptad.detector import NPTAD
+    from nptad.detector import NPTAD, load
     from nptad.errors import InputError, MaskBankWarning, ModelFileError, NPTADError, TableWarning, TrainingError
-    from nptad.models.persist import load
+    from nptad.explain import Explanation
+    from nptad.pipeline import TableResult, detect_table, score_table
+    from nptad.scoring.calibrate import Detection
     from nptad.settings import Settings, default_settings
 
 __version__ = "0.2.0"
 
 __all__ = [
     "NPTAD",
+    "Detection",
+    "Explanation",
     "InputError",
     "MaskBankWarning",
     "ModelFileError",
     "NPTADError",
     "Settings",
+    "TableResult",
     "TableWarning",
     "TrainingError",
     "__version__",
     "default_settings",
+    "detect_table",
     "load",
+    "score_table",
 ]
 
-_HOMES = {"NPTAD": "detector", "load": "models.persist", "Settings": "settings", "default_settings": "settings"}
+__version__ = "0.2.0"
+
+_MODULES = {
+    "detector": ("NPTAD", "load"),
+    "explain": ("Explanation",),
+    "pipeline": ("TableResult", "detect_table", "score_table"),
+    "scoring.calibrate": ("Detection",),
+    "settings": ("Settings", "default_settings"),
+}
 
 
 def __getattr__(name: str) -> Any:
-    """Import what is asked for only then: torch takes seconds, and ``nptad --help`` does not need it."""
+    """Import a name when it is used: torch takes seconds, and ``nptad --help`` does not need it."""
     if name not in __all__:
         raise AttributeError(f"module 'nptad' has no attribute {name!r}")
-    return getattr(import_module(f"nptad.{_HOMES.get(name, 'errors')}"), name)
+    module = next((module for module, names in _MODULES.items() if name in names), "errors")
+    return getattr(import_module(f"nptad.{module}"), name)
 
 
 def __dir__() -> list[str]:

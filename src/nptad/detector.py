@@ -3,56 +3,65 @@
 from __future__ import annotations
 
 import dataclasses
-import warnings
-from collections.abc import Iterator, Sequence
-from numbers import Real
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-import torch
 from sklearn.base import BaseEstimator, OutlierMixin
 from sklearn.utils.validation import check_is_fitted
 
-from nptad.errors import InputError, TableWarning, TrainingError
+from nptad.errors import InputError, ModelFileError, TrainingError, warn
 from nptad.explain.attribution import explain_rows
 from nptad.explain.result import Explanation
+from nptad.models.fitted import FittedModel
+from nptad.models.persist import load_model, save_model
+from nptad.nn.device import resolve_device
 from nptad.nn.rng import spawn_seeds
 from nptad.progress import progress_bar
-from nptad.scoring.calibrate import CALIBRATION_ROWS, Calibration, Detection, make_rule, report_limits, threshold
+from nptad.scoring.calibrate import (
+    CALIBRATION_ROWS,
+    Calibration,
+    DecisionRule,
+    Detection,
+    make_rule,
+    report_limits,
+    threshold,
+)
 from nptad.scoring.ensemble import Ensemble, fit_ensemble
-from nptad.scoring.folds import MemberAssignment
 from nptad.settings import Settings, default_members, default_settings
 from nptad.tables.encode import encode
-from nptad.tables.frames import backend_of
+from nptad.tables.frames import backend_of, read_blocks, read_columns
 from nptad.tables.schema import Schema, learn_schema
+from nptad.training.checkpoint import History
 from nptad.training.distributed import Ranks
-from nptad.training.loop import History, Precision
+from nptad.training.loop import Precision
+from nptad.validation import is_number, is_whole, require
 
 AUTO_QUANTILE = 0.99
 """``contamination="auto"`` flags what exceeds this quantile of the training rows' own scores."""
 
-_ENCODE_ROWS = 2**16
-"""Rows encoded at a time while scoring, so that memory does not grow with the table."""
+_BLOCK_ROWS = 2**16
+"""Rows encoded and scored at a time, so that memory does not grow with the table."""
 
 
 class NPTAD(OutlierMixin, BaseEstimator):
     """Anomaly detection on tables with a Non-Parametric Transformer.
 
     The model learns to reconstruct hidden cells of the training rows from the other cells of the row and from the other
-    rows. A row whose cells it cannot reconstruct, or that is far from all training rows, is an anomaly. Numbers, truth
-    values, text categories, times and missing cells are understood as they are.
+    rows. A row is an anomaly if the model cannot reconstruct its cells, or if it is far from all training rows. Tables
+    may hold numbers, truth values, text categories, times and missing cells.
 
-    Every parameter left at None is set by one rule from the size of the training table
-    (:func:`nptad.default_settings`).
+    One rule sets every parameter that is None from the size of the training table (:func:`nptad.default_settings`).
 
     Parameters
     ----------
     n_members : int, optional
-        Models in the ensemble. Each leaves out its own fold of the training rows, which gives every training row an
-        honest score. With 1, a training row is scored with its own context entry left out, but the weights have seen
-        it, which flatters it.
+        Models in the ensemble. Each leaves out its own fold of the training rows, so that every training row has an
+        out-of-fold score. A single member leaves out no row: it scores a training row without that row's context
+        entry, but its weights have seen the row, so the score is too low.
     embedding_dim : int, optional
         Numbers per cell.
     n_steps : int, optional
@@ -68,13 +77,13 @@ class NPTAD(OutlierMixin, BaseEstimator):
         ``settings``, at most their ``max_masks``). By default a few masks of as many cells as
         :func:`default_settings` says.
     contamination : "auto" or float, default "auto"
-        Where :meth:`predict` draws the line. "auto": the training rows are normal; flag what exceeds the 99th
-        percentile of their own honest scores (of fewer than 99 rows, nearly the highest score; :meth:`detect` says
-        what so few rows can tell). A number in (0, 0.5]: flag that share of the training rows.
+        The threshold of :meth:`predict`. "auto": the training rows are normal, and rows above the 99th percentile of
+        their out-of-fold scores are flagged (with fewer than 99 rows, that is nearly the highest score). A number in
+        (0, 0.5]: that share of the training rows is flagged.
     categorical_features : sequence of column names or positions, optional
         Number columns that are categories. By default those with at most two different values.
     time_limit : float, optional
-        Seconds of training at most. A run that the limit ends depends on the speed of the machine.
+        Seconds of training at most. If the limit ends training, the result depends on the speed of the machine.
     device : str, default "auto"
         A torch device; "auto" takes a CUDA device if there is one.
     random_state : int, RandomState or Generator, optional
@@ -82,10 +91,12 @@ class NPTAD(OutlierMixin, BaseEstimator):
     verbose : bool, default False
         Show progress bars.
     settings : Settings, optional
-        All hyper-parameters at once, for instance those of the paper; the parameters above override it.
+        All hyper-parameters at once, for instance those of the paper; the parameters above override them.
 
     Attributes
     ----------
+    model_ : FittedModel
+        Everything that was learnt; the other attributes are parts of it.
     schema_ : Schema
         What was learnt about the columns.
     settings_ : Settings
@@ -100,7 +111,7 @@ class NPTAD(OutlierMixin, BaseEstimator):
         :meth:`score_samples` of the training rows that set the threshold: all of them, in order, or for
         ``contamination="auto"`` a random 2,000 of more.
     calibration_ : Calibration
-        The same scores, and which member gave them, for the p-values of :meth:`detect`.
+        The same scores under each member, for the p-values of :meth:`detect`.
     n_features_in_ : int
         Columns of the training table.
     feature_names_in_ : ndarray
@@ -116,15 +127,7 @@ class NPTAD(OutlierMixin, BaseEstimator):
     [1, -1]
     """
 
-    schema_: Schema
-    settings_: Settings
-    ensemble_: Ensemble
-    history_: History
-    offset_: float
-    training_scores_: np.ndarray
-    calibration_: Calibration
-    n_features_in_: int
-    feature_names_in_: np.ndarray
+    model_: FittedModel
 
     def __init__(
         self,
@@ -164,18 +167,19 @@ class NPTAD(OutlierMixin, BaseEstimator):
     ) -> NPTAD:
         """Learn what normal rows look like.
 
-        In a torch process group, all its processes train one model together: each calls ``fit`` with the same table
-        and ends with the same model. A step then takes ``batch_size`` rows in each process.
+        In a torch process group, all processes train one model together. Each calls ``fit`` with the same table and
+        ends with the same model. A step takes ``batch_size`` rows in each process.
 
         Parameters
         ----------
         X : DataFrame, pyarrow.Table or 2-D array
-            The training rows. They need not be clean, but anomalies among them teach the model to expect anomalies.
+            The training rows. Anomalies among them teach the model to expect anomalies.
         y : ignored
-            For scikit-learn's sake.
+            Not used; scikit-learn passes it.
         checkpoint : path, optional
-            File that training writes now and then. If it exists, training goes on from there and ends with the same
-            weights as if it had never stopped; it is removed at the end. Needs a whole number as ``random_state``.
+            Training writes this file from time to time. If the file exists, training continues from it and ends with
+            the weights of an uninterrupted run. The file is deleted at the end. Needs a whole number as
+            ``random_state``.
         precision : {"auto", "float32"}
             "auto" trains with bfloat16 matrix products on GPUs that have them, and in float32 elsewhere. Scores are
             always computed in float32.
@@ -185,15 +189,24 @@ class NPTAD(OutlierMixin, BaseEstimator):
         NPTAD
             The fitted detector.
         """
-        contamination = _check_contamination(self.contamination)
-        _check_time_limit(self.time_limit)
-        _check_random_state(self.random_state)
-        _check_verbose(self.verbose)
-        _check_checkpoint(checkpoint, self.random_state)
-        device = _resolve_device(self.device)
+        self._fit(X, checkpoint, precision)
+        return self
+
+    def _fit(
+        self,
+        X: Any,
+        checkpoint: str | Path | None = None,
+        precision: Precision = "auto",
+        *,
+        score_all: bool = False,
+    ) -> RowScores:
+        """Fit, and return the out-of-fold scores of the calibration rows, or of all training rows."""
+        self._check_parameters(checkpoint)
+        device, contamination = resolve_device(self.device), self.contamination
         ranks = Ranks()
-        schema = learn_schema(X, self.categorical_features)
-        x = encode(schema, X)
+        raw = read_columns(X)
+        schema = learn_schema(raw, self.categorical_features)
+        x = encode(schema, raw)
         settings = self._resolve_settings(len(x), schema.layout.n_features)
         n_members = self._resolve_members(len(x))
         seeds = ranks.from_first(lambda: spawn_seeds(self.random_state, 3 + n_members))
@@ -209,42 +222,80 @@ class NPTAD(OutlierMixin, BaseEstimator):
                 checkpoint=checkpoint,
                 report=lambda entry: advance(1, f"loss {entry['loss']:.3f}"),
             )
-        chosen = np.arange(len(x))
+        rows = np.arange(len(x))
         if contamination == "auto" and len(x) > CALIBRATION_ROWS:
-            chosen = np.sort(np.random.default_rng(seeds[0]).choice(len(x), CALIBRATION_ROWS, replace=False))
-        share = 1 - AUTO_QUANTILE if contamination == "auto" else float(contamination)
-        assignment, by_member = self._judge(ensemble, x[chosen], "Calibrating")
-        by_member_left_out = np.where(ensemble.left_out[:, chosen].T | (n_members == 1), by_member, np.nan)
-        calibration = Calibration(chosen, by_member_left_out, assignment.mean(by_member))
-        if not np.isfinite(calibration.scores).all():
+            rows = np.sort(np.random.default_rng(seeds[0]).choice(len(x), CALIBRATION_ROWS, replace=False))
+        scored = self._score(ensemble, x if score_all else x[rows], "Scoring" if score_all else "Calibrating")
+        places = rows if score_all else np.arange(len(rows))
+        left_out = ensemble.left_out[:, rows].T | (n_members == 1)
+        by_member = np.where(left_out, scored.by_member[places], np.nan)
+        calibration = Calibration(rows, by_member, scored.score[places])
+        if not np.isfinite(scored.score).all():
             raise TrainingError("The trained model gives infinite scores; use a smaller learning_rate.")
-
         _report_empty(_count_empty(x))
-
+        share = 1 - AUTO_QUANTILE if contamination == "auto" else float(contamination)
+        offset = threshold(-calibration.scores, share)
         # Only now, so that a fit that fails or is interrupted leaves the detector as it was.
-        self.schema_, self.settings_, self.ensemble_, self.history_ = schema, settings, ensemble, history
-        self.calibration_, self.training_scores_ = calibration, -calibration.scores
-        self.offset_ = threshold(self.training_scores_, share)
-        self.n_features_in_ = len(schema.columns)
-        if schema.named:
-            self.feature_names_in_ = np.array([c.name for c in schema.columns], dtype=object)
-        elif hasattr(self, "feature_names_in_"):
-            del self.feature_names_in_
+        self.model_ = FittedModel(schema, ensemble, calibration, history, offset)
         if checkpoint is not None and ranks.is_first:
             Path(checkpoint).unlink(missing_ok=True)
-        return self
+        return scored
+
+    @property
+    def schema_(self) -> Schema:
+        """What was learnt about the columns."""
+        return self.model_.schema
+
+    @property
+    def settings_(self) -> Settings:
+        """The hyper-parameters used."""
+        return self.model_.settings
+
+    @property
+    def ensemble_(self) -> Ensemble:
+        """The trained members."""
+        return self.model_.ensemble
+
+    @property
+    def history_(self) -> History:
+        """One entry for each training step."""
+        return self.model_.history
+
+    @property
+    def offset_(self) -> float:
+        """Threshold on :meth:`score_samples`."""
+        return self.model_.offset
+
+    @property
+    def training_scores_(self) -> np.ndarray:
+        """:meth:`score_samples` of the training rows that set the threshold."""
+        return self.model_.training_scores
+
+    @property
+    def calibration_(self) -> Calibration:
+        """Out-of-fold scores of training rows, by member."""
+        return self.model_.calibration
+
+    @property
+    def n_features_in_(self) -> int:
+        """Columns of the training table."""
+        return len(self.model_.schema.columns)
+
+    @property
+    def feature_names_in_(self) -> np.ndarray:
+        """Their names, if they have names."""
+        if not self.model_.schema.named:
+            raise AttributeError("The training table had no column names.")
+        return np.array([c.name for c in self.model_.schema.columns], dtype=object)
 
     def score_samples(self, X: Any) -> np.ndarray:
         """Score rows, higher = more normal: minus what :class:`~nptad.Settings` makes of losses and distance.
 
-        Rows that were in the training table are recognised and judged only by members that left them out. A row that
-        stands in the table several times gets the average over its copies, each judged by those that left out that one.
+        Rows of the training table are recognised and scored only by members that left them out. A row that occurs in
+        the table several times gets the average over its copies, each scored by the members that left it out.
         """
         check_is_fitted(self)
-        scores = np.empty(0)
-        for assignment, by_member in self._judge_blocks(X):
-            scores = np.concatenate([scores, -assignment.mean(by_member)])
-        return scores
+        return -np.concatenate([scored.score for scored in self._score_blocks(X)])
 
     def decision_function(self, X: Any) -> np.ndarray:
         """Score rows relative to the threshold: negative = anomaly."""
@@ -255,11 +306,28 @@ class NPTAD(OutlierMixin, BaseEstimator):
         return np.where(self.decision_function(X) < 0, -1, 1)
 
     def fit_predict(self, X: Any, y: Any = None) -> np.ndarray:
-        """Fit, then label the training rows themselves by their honest scores."""
-        self.fit(X)
-        if len(self.training_scores_) == self.schema_.n_rows:
-            return np.where(self.training_scores_ - self.offset_ < 0, -1, 1)
-        return self.predict(X)
+        """Fit, then label the training rows themselves by their out-of-fold scores."""
+        scored = self._fit(X, score_all=True)
+        return np.where(-scored.score - self.offset_ < 0, -1, 1)
+
+    def fit_detect(self, X: Any, share: float) -> Detection:
+        """Fit, then flag a share of the training rows themselves by their out-of-fold scores.
+
+        Parameters
+        ----------
+        X : DataFrame, pyarrow.Table or 2-D array
+            The table that contains the anomalies.
+        share : float
+            Share of the rows to flag.
+
+        Returns
+        -------
+        Detection
+            As :meth:`detect` gives for the same rows and ``false_alarm_rate=share``.
+        """
+        rule = make_rule(None, share)
+        raw = read_columns(X)
+        return self._detect(rule, [self._fit(raw, score_all=True)], raw.backend)
 
     def detect(self, X: Any, *, fdr: float | None = None, false_alarm_rate: float | None = None) -> Detection:
         """Flag anomalies at a rate of errors that content, with a p-value for each row.
@@ -267,8 +335,8 @@ class NPTAD(OutlierMixin, BaseEstimator):
         Parameters
         ----------
         X : DataFrame, pyarrow.Table or 2-D array
-            The rows to judge, as a rule new ones. Training rows are recognised and ranked among the training rows: of
-            them, ``false_alarm_rate`` flags that share, and a false discovery rate cannot be held.
+            The rows, usually new ones. Training rows are recognised and ranked among the training rows: a
+            ``false_alarm_rate`` flags that share of them, and a false discovery rate cannot be held for them.
         fdr : float, optional
             Share of normal rows among the flagged ones, on average (Benjamini-Hochberg); 0.05 if nothing is given.
         false_alarm_rate : float, optional
@@ -282,13 +350,13 @@ class NPTAD(OutlierMixin, BaseEstimator):
         Raises
         ------
         InputError
-            If there are too few training rows for the rate. What they are too few for besides, a warning says.
+            If there are too few training rows for the rate. A warning names other limits of the p-values.
 
         Notes
         -----
-        A p-value is the share of training rows, each judged by members that left it out, that score at least as high
-        under the same member. Rates hold if the training rows are normal and new normal rows are like them, and hold
-        approximately: see :mod:`nptad.scoring.calibrate`.
+        A p-value is the share of training rows that score at least as high under the same member, among the rows that
+        the member left out. The rates hold approximately if the training rows are normal and new normal rows are like
+        them: see :mod:`nptad.scoring.calibrate`.
 
         Examples
         --------
@@ -302,61 +370,100 @@ class NPTAD(OutlierMixin, BaseEstimator):
         check_is_fitted(self)
         rule = make_rule(fdr, false_alarm_rate)
         rule.require_rows(len(self.calibration_.rows))
+        return self._detect(rule, self._score_blocks(X), backend_of(X))
+
+    def _detect(self, rule: DecisionRule, blocks: Iterable[RowScores], backend: str) -> Detection:
         parts = []
-        for assignment, by_member in self._judge_blocks(X):
-            scores = assignment.mean(by_member)
-            p = self.calibration_.p_values(by_member, scores, assignment.training_row)
-            parts.append((scores, p, assignment.training_row))
-        scores, p, training_row = (np.concatenate(part) for part in zip(*parts, strict=True))
+        for scored in blocks:
+            p = self.calibration_.p_values(scored.by_member, scored.score, scored.training_row)
+            parts.append((scored.score, p, scored.training_row, scored.by_member))
+        score, p, training_row, by_member = (np.concatenate(part) for part in zip(*parts, strict=True))
         anomaly, highest = rule.flag(p)
         report_limits(rule, anomaly, training_row, len(self.calibration_.rows), self.ensemble_.n_members)
-        return Detection(scores, p, anomaly, highest, rule.name, float(rule.rate), backend_of(X))
+        return Detection(score, p, anomaly, highest, rule.name, float(rule.rate), backend, training_row, by_member)
 
-    def explain(self, X: Any) -> Explanation:
-        """Say why rows have their scores: a sequence with one :class:`~nptad.explain.RowExplanation` for each row.
+    def explain(self, X: Any, by_member: np.ndarray | None = None) -> Explanation:
+        """Say why rows have their scores: one :class:`~nptad.explain.RowExplanation` for each row.
 
         Each has its cells, the largest contribution to the score first, with the seen and the expected value, the
-        nearest training row, and those that the model leaned on. ``frame()``, ``plot(row)`` and ``html()`` show it.
-        Takes a few times as long as scoring: meant for the rows that were found, not for a whole table.
+        nearest training row, and the training rows that the model attended to. ``frame()``, ``plot(row)`` and
+        ``html()`` show it. It takes a few times as long as scoring: explain the rows that were found, not a whole
+        table.
+
+        Parameters
+        ----------
+        X : DataFrame, pyarrow.Table or 2-D array
+            The rows to explain.
+        by_member : ndarray of shape (n, K), optional
+            Their :attr:`Detection.by_member`, if they were scored already.
         """
         check_is_fitted(self)
-        return explain_rows(self.ensemble_, self.schema_, X, bool(self.verbose))
+        return explain_rows(self.ensemble_, self.schema_, X, by_member, verbose=bool(self.verbose))
 
     def save(self, directory: str | Path) -> None:
         """Write the fitted detector to a directory that :func:`nptad.load` reads; nothing in it can execute."""
-        from nptad.models.persist import save
-
         check_is_fitted(self)
-        save(self, directory)
+        save_model(self.model_, self._plain_parameters(), directory)
 
-    def _judge(self, ensemble: Ensemble, x: np.ndarray, description: str) -> tuple[MemberAssignment, np.ndarray]:
-        """Who judges each encoded row, and the scores they give."""
+    def _plain_parameters(self) -> dict[str, Any]:
+        """Constructor parameters that JSON can hold; a random generator is not part of a fitted model."""
+        parameters = self.get_params(deep=False)
+        settings, features = parameters["settings"], parameters["categorical_features"]
+        is_seed = isinstance(self.random_state, int | np.integer)
+        return parameters | {
+            "settings": None if settings is None else settings.to_dict(),
+            "random_state": self.random_state if is_seed else None,
+            "categorical_features": None if features is None else list(features),
+            "device": str(parameters["device"]),
+        }
+
+    def _score(self, ensemble: Ensemble, x: np.ndarray, description: str) -> RowScores:
+        """Score encoded rows, with a progress bar."""
         assignment = ensemble.assign_members(x)
         visible = self.verbose and Ranks().is_first
         with progress_bar(description, int((assignment.weights > 0).sum()), visible) as advance:
-            return assignment, ensemble.member_scores(x, assignment, advance)
+            by_member = ensemble.member_scores(x, assignment, advance)
+        return RowScores(by_member, assignment.mean(by_member), assignment.training_row)
 
-    def _judge_blocks(self, table: Any) -> Iterator[tuple[MemberAssignment, np.ndarray]]:
-        n_rows, empty = 0, 0
-        for block in _row_blocks(table):
-            x = encode(self.schema_, block, first_row=n_rows)
-            n_rows, empty = n_rows + len(x), empty + _count_empty(x)
-            yield self._judge(self.ensemble_, x, "Scoring")
-        _report_empty(empty, stacklevel=4)
+    def _score_blocks(self, table: Any) -> Iterator[RowScores]:
+        empty = 0
+        for block in read_blocks(table, _BLOCK_ROWS):
+            x = encode(self.schema_, block)
+            empty += _count_empty(x)
+            yield self._score(self.ensemble_, x, "Scoring")
+        _report_empty(empty)
+
+    def _check_parameters(self, checkpoint: Any) -> None:
+        """Refuse what cannot be used, before any work."""
+        share, seconds, state = self.contamination, self.time_limit, self.random_state
+        is_share = is_number(share) and 0 < share <= 0.5  # type: ignore[operator]
+        is_auto = isinstance(share, str) and share == "auto"
+        require(is_auto or is_share, "contamination", "'auto' or a number above 0 and up to 0.5", share)
+        is_limit = seconds is None or (is_number(seconds) and seconds > 0)
+        require(is_limit, "time_limit", "None or a number of seconds above 0", seconds)
+        is_state = state is None or isinstance(state, np.random.RandomState | np.random.Generator)
+        is_state = is_state or (is_whole(state) and state >= 0)  # type: ignore[operator]
+        expected = "None, a whole number of at least 0, a RandomState or a Generator"
+        require(is_state, "random_state", expected, state)
+        require(isinstance(self.verbose, int | np.bool_), "verbose", "True or False", self.verbose)
+        if checkpoint is not None:
+            require(isinstance(checkpoint, str | PathLike), "checkpoint", "a path", checkpoint)
+            if not is_whole(state):
+                raise InputError("A checkpoint needs a whole number as random_state; set random_state to use one.")
 
     def _resolve_settings(self, n_rows: int, n_features: int) -> Settings:
         settings = self.settings
         if settings is None:
             settings = default_settings(
-                n_rows, n_features, self.embedding_dim if _is_whole(self.embedding_dim) else None
+                n_rows, n_features, self.embedding_dim if is_whole(self.embedding_dim) else None
             )
         if not isinstance(settings, Settings):
             raise InputError(f"settings must be nptad.Settings or None, got {type(settings).__name__}.")
         names = ("embedding_dim", "n_steps", "batch_size", "learning_rate", "mask_rate")
         changes: dict[str, Any] = {name: getattr(self, name) for name in names if getattr(self, name) is not None}
         if self.max_masked is not None:
-            if not _is_whole(self.max_masked) or self.max_masked < 1:
-                raise InputError(f"max_masked must be a whole number of at least 1, got {self.max_masked!r}.")
+            is_size = is_whole(self.max_masked) and self.max_masked >= 1
+            require(is_size, "max_masked", "a whole number of at least 1", self.max_masked)
             changes["mask_sizes"] = tuple(range(1, int(self.max_masked) + 1))
             if self.settings is None:  # all such masks, not as few as the default rule takes
                 changes["max_masks"] = Settings.max_masks
@@ -365,10 +472,8 @@ class NPTAD(OutlierMixin, BaseEstimator):
     def _resolve_members(self, n_rows: int) -> int:
         if self.n_members is None:
             return default_members(n_rows)
-        if not _is_whole(self.n_members) or not 1 <= self.n_members <= n_rows:
-            raise InputError(
-                f"n_members must be a whole number from 1 to the number of rows ({n_rows}), got {self.n_members!r}."
-            )
+        is_count = is_whole(self.n_members) and 1 <= self.n_members <= n_rows
+        require(is_count, "n_members", f"a whole number from 1 to the number of rows ({n_rows})", self.n_members)
         return int(self.n_members)
 
     def __sklearn_tags__(self) -> Any:
@@ -377,76 +482,46 @@ class NPTAD(OutlierMixin, BaseEstimator):
         return tags
 
 
-def _row_blocks(table: Any) -> Any:
-    """Slices of a large table, so that only a part of it is encoded at a time."""
-    n_rows = table.shape[0] if hasattr(table, "shape") and len(table.shape) == 2 else 0
-    if n_rows <= _ENCODE_ROWS or hasattr(table, "toarray"):
-        return [table]
-    take = table.iloc if hasattr(table, "iloc") else table
-    if hasattr(table, "slice"):
-        return (table.slice(start, _ENCODE_ROWS) for start in range(0, n_rows, _ENCODE_ROWS))
-    return (take[start : start + _ENCODE_ROWS] for start in range(0, n_rows, _ENCODE_ROWS))
+@dataclass(frozen=True)
+class RowScores:
+    """Scores of rows, higher = more anomalous."""
+
+    by_member: np.ndarray
+    """Score of each row under each member, (n, K); NaN where the member has seen the row."""
+    score: np.ndarray
+    """Score of each row, (n,)."""
+    training_row: np.ndarray
+    """The training row that each row is, (n,); -1 for a new row."""
+
+
+def load(directory: str | Path, device: str = "auto") -> NPTAD:
+    """Load a detector written by :meth:`nptad.NPTAD.save`; its scores are the same.
+
+    Parameters
+    ----------
+    directory : path
+        The saved model.
+    device : str
+        Where to score, whatever device the model was trained on.
+
+    Raises
+    ------
+    ModelFileError
+        If the directory is incomplete, was changed, or comes from a version with another format.
+    """
+    model, parameters = load_model(Path(directory), resolve_device(device))
+    try:
+        detector = NPTAD(**parameters)
+    except TypeError as error:
+        raise ModelFileError(f"{directory} holds unknown parameters ({error}); save the model again.") from error
+    detector.model_ = model
+    return detector
 
 
 def _count_empty(x: np.ndarray) -> int:
     return int(np.isnan(x).all(axis=1).sum())
 
 
-def _report_empty(count: int, stacklevel: int = 3) -> None:
+def _report_empty(count: int) -> None:
     if count:
-        text = f"{count} row(s) have no value in any known column and get the score 0."
-        warnings.warn(text, TableWarning, stacklevel=stacklevel)
-
-
-def _is_whole(value: Any) -> bool:
-    return isinstance(value, int | np.integer) and not isinstance(value, bool)
-
-
-def _is_real(value: Any) -> bool:
-    return isinstance(value, Real) and not isinstance(value, bool)
-
-
-def _check_contamination(value: Any) -> float | str:
-    if (isinstance(value, str) and value == "auto") or (_is_real(value) and 0 < value <= 0.5):
-        return value
-    raise InputError(f"contamination must be 'auto' or a number above 0 and up to 0.5, got {value!r}.")
-
-
-def _check_time_limit(value: Any) -> None:
-    if value is not None and not (_is_real(value) and value > 0):
-        raise InputError(f"time_limit must be None or a number of seconds above 0, got {value!r}.")
-
-
-def _check_random_state(value: Any) -> None:
-    generator = isinstance(value, np.random.RandomState | np.random.Generator)
-    if not (value is None or generator or (_is_whole(value) and value >= 0)):
-        raise InputError(
-            f"random_state must be None, a whole number of at least 0, a RandomState or a Generator, got {value!r}."
-        )
-
-
-def _check_checkpoint(path: Any, random_state: Any) -> None:
-    if path is None:
-        return
-    if not isinstance(path, str | PathLike):
-        raise InputError(f"checkpoint must be a path, got {path!r}.")
-    if not _is_whole(random_state):
-        raise InputError("A run can be resumed only if random_state is a whole number; set it to use a checkpoint.")
-
-
-def _check_verbose(value: Any) -> None:
-    if not isinstance(value, int | np.bool_):
-        raise InputError(f"verbose must be True or False, got {value!r}.")
-
-
-def _resolve_device(name: str) -> torch.device:
-    if name == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    try:
-        device = torch.device(name)
-        torch.zeros(1, device=device).cpu()  # there and back: some devices hold shapes but no numbers
-    except (RuntimeError, AssertionError, TypeError) as error:
-        raise InputError(
-            f"device {name!r} cannot be used here ({str(error).splitlines()[0]}); use 'auto' or 'cpu'."
-        ) from error
-    return device
+        warn(f"{count} row(s) have no value in any known column and get the score 0.")

@@ -1,5 +1,13 @@
 """The exceptions and warnings of nptad; every message says what is wrong, where, and what to do."""
 
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+
+_PACKAGE = os.path.join(os.path.dirname(__file__), "")
+
 
 class NPTADError(Exception):
     """Base of all errors that nptad raises on purpose."""
@@ -39,3 +47,11 @@ class TableWarning(UserWarning):
 
 class MaskBankWarning(UserWarning):
     """The mask bank is larger than allowed, and a sample of it hides some cells less often than others, or never."""
+
+
+def warn(message: str, category: type[Warning] = TableWarning) -> None:
+    """Warn the user: the warning names the first line outside this package."""
+    frame, level = sys._getframe(1), 2
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, category, stacklevel=level)

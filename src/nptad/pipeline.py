@@ -1,82 +1,160 @@
-"""One table, no split: from a table to its anomalous rows. What the command line and the web page have in common."""
+"""One table from end to end: choose its columns, fit or score, explain. The command, the page and Python share it."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
 
 from nptad.detector import NPTAD
 from nptad.errors import InputError
-from nptad.explain.result import Explanation
+from nptad.explain.result import EXPLAINED_ROWS, Explanation
 from nptad.explain.sentences import reasons_text
 from nptad.scoring.calibrate import CALIBRATION_ROWS, DecisionRule, Detection, smallest_share
-from nptad.tables.selection import Selection
+from nptad.tables.frames import RawColumns, read_columns, to_arrow
+from nptad.tables.selection import select_columns
 
 _T = TypeVar("_T")
-
 
 DEFAULT_SHARE = 0.01
 """Share of the rows that is flagged in a table that is its own training set, if nothing is said; at least one row."""
 
 
 @dataclass(frozen=True)
-class Analysis:
-    """A table with its own anomalies found."""
+class TableResult:
+    """What was found in a table."""
 
     detector: NPTAD
-    selection: Selection
+    """The fitted detector."""
+    columns: RawColumns
+    """What the model saw."""
+    labels: np.ndarray | None
+    """True for rows that are known anomalies; never seen by the model."""
+    keys: pa.Table
+    """Ignored columns, which tell rows apart."""
+    carried: pa.Table
+    """Ignored columns and the label, which results carry along."""
     detection: Detection
+    """Scores, p-values and flags of all rows."""
+    explanation: Explanation
+    """The explained rows, by their numbers in the table."""
+
+    def table(self) -> pa.Table:
+        """Row number, carried columns, score, p-value and flag of every row, and the reasons of the flagged ones."""
+        detection, rows = self.detection, range(self.columns.n_rows)
+        reasons = self.reasons()
+        columns = {name: self.carried[name] for name in self.carried.column_names}
+        named = named_beside(
+            columns,
+            {
+                "row": pa.array(rows),
+                "score": pa.array(detection.score),
+                "p_value": pa.array(detection.p_value),
+                "anomaly": pa.array(detection.anomaly),
+                "reasons": pa.array([reasons.get(row) for row in rows], pa.string()),
+            },
+        )
+        first = next(iter(named))
+        return pa.table({first: named.pop(first), **columns, **named})
+
+    def reasons(self) -> dict[int, str]:
+        """The reasons of each explained row that is flagged, in one line."""
+        return {why.row: reasons_text(why) for why in self.explanation if self.detection.anomaly[why.row]}
 
 
-def analyse(selection: Selection, detector: NPTAD, share: float | None = None) -> Analysis:
-    """Fit on all rows, judge each by members that left it out, and flag the given share of them."""
-    smallest = smallest_share(selection.features.num_rows)
-    if share is None:
-        share = max(DEFAULT_SHARE, smallest)
-    elif DecisionRule("false_alarm_rate", share, called="share").rate < smallest:  # which shows now, not after training
-        n_rows = min(selection.features.num_rows, CALIBRATION_ROWS)
-        least = math.ceil(1e4 * smallest) / 1e4
-        raise InputError(f"share={share:g} is less than one of {n_rows:,} rows; ask for at least {least:g}.")
-    detector.fit(selection.features)
-    return Analysis(detector, selection, detector.detect(selection.features, false_alarm_rate=share))
+def detect_table(
+    table: Any,
+    detector: NPTAD | None = None,
+    *,
+    ignore: Sequence[str] = (),
+    label: str | None = None,
+    share: float | None = None,
+    explain_at_least: int = EXPLAINED_ROWS,
+    explain_at_most: int | None = None,
+) -> TableResult:
+    """Find the anomalies inside one table: each row is scored by members that left it out.
+
+    Parameters
+    ----------
+    table : DataFrame or pyarrow.Table
+        The rows.
+    detector : NPTAD, optional
+        It is fitted on the table. By default one with default parameters.
+    ignore : sequence of str
+        Columns that say nothing about a row, such as IDs; results carry them along.
+    label : str, optional
+        Column that marks known anomalies with 1, or ``column=value``; never used to find them.
+    share : float, optional
+        Share of the rows to flag; by default 0.01, but at least one row.
+    explain_at_least, explain_at_most : int
+        Bounds on the rows to explain; between them, the flagged ones.
+
+    Examples
+    --------
+    >>> x = np.random.default_rng(0).normal(size=60)
+    >>> table = pa.table({"id": range(60), "x": x, "y": np.where(x == x[7], -9.0, 2 * x)})
+    >>> result = detect_table(table, NPTAD(2, n_steps=60, random_state=0), ignore=["id"])
+    >>> np.flatnonzero(result.detection.anomaly).tolist(), result.explanation[0].reasons[0].column
+    ([7], 'y')
+    """
+    selection = select_columns(to_arrow(table), ignore, label)
+    share = _checked_share(share, selection.features.num_rows)
+    columns = read_columns(selection.features)
+    detector = NPTAD() if detector is None else detector
+    detection = detector.fit_detect(columns, share)
+    n_flagged = int(detection.anomaly.sum())
+    n_explained = max(explain_at_least, n_flagged if explain_at_most is None else min(n_flagged, explain_at_most))
+    explanation = explain_table(detector, columns, detection.ranking()[:n_explained], detection)
+    return TableResult(detector, columns, selection.labels, selection.keys, selection.carried, detection, explanation)
 
 
-def explain_flagged(detector: NPTAD, features: pa.Table, detection: Detection) -> Explanation:
-    """Explain the flagged rows."""
-    return explain_rows_of(detector, features, detection.ranking()[: int(detection.anomaly.sum())])
+def score_table(
+    detector: NPTAD,
+    table: Any,
+    *,
+    ignore: Sequence[str] = (),
+    label: str | None = None,
+    fdr: float | None = None,
+    false_alarm_rate: float | None = None,
+    reasons: bool = False,
+) -> TableResult:
+    """Score the rows of a table with a fitted detector; explain the flagged ones if ``reasons`` is true."""
+    selection = select_columns(to_arrow(table), ignore, label)
+    columns = read_columns(selection.features)
+    detection = detector.detect(columns, fdr=fdr, false_alarm_rate=false_alarm_rate)
+    flagged = detection.ranking()[: int(detection.anomaly.sum()) if reasons else 0]
+    explanation = explain_table(detector, columns, flagged, detection)
+    return TableResult(detector, columns, selection.labels, selection.keys, selection.carried, detection, explanation)
 
 
-def flagged_reasons(explanation: Explanation, detection: Detection) -> dict[int, str]:
-    """The reasons of each flagged row in one line."""
-    return {why.row: reasons_text(why) for why in explanation if detection.anomaly[why.row]}
-
-
-def explain_rows_of(detector: NPTAD, features: pa.Table, rows: Sequence[int] | np.ndarray) -> Explanation:
+def explain_table(
+    detector: NPTAD, table: Any, rows: Sequence[int] | np.ndarray, detection: Detection | None = None
+) -> Explanation:
     """Explain some rows of a table; each keeps its number in the whole table."""
-    chosen = [int(row) for row in rows]
-    explanation = detector.explain(features.take(pa.array(chosen, pa.int64())))
-    numbered = (replace(why, row=row) for row, why in zip(chosen, explanation, strict=True))
+    places = np.array(rows, dtype=int)
+    columns = read_columns(table)
+    if not len(places):
+        return Explanation((), columns.backend)
+    scores = None if detection is None else detection.by_member[places]
+    explanation = detector.explain(columns.take(places), scores)
+    numbered = (replace(why, row=int(row)) for row, why in zip(places, explanation, strict=True))
     return replace(explanation, rows=tuple(numbered))
 
 
-def results_table(detection: Detection, carried: pa.Table, reasons: dict[int, str]) -> pa.Table:
-    """Row number, carried columns, score, p-value and flag of every row, and the reasons of the explained ones."""
-    columns = {name: carried[name] for name in carried.column_names}
-    results = {
-        "row": pa.array(np.arange(len(detection.score))),
-        "score": pa.array(detection.score),
-        "p_value": pa.array(detection.p_value),
-        "anomaly": pa.array(detection.anomaly),
-        "reasons": pa.array([reasons.get(row) for row in range(len(detection.score))], pa.string()),
-    }
-    named = named_beside(columns, results)
-    first = next(iter(named))
-    return pa.table({first: named.pop(first), **columns, **named})
+def _checked_share(share: float | None, n_rows: int) -> float:
+    """The share of rows to flag; one that no row can reach is refused now, not after training."""
+    smallest = smallest_share(n_rows)
+    if share is None:
+        return max(DEFAULT_SHARE, smallest)
+    if DecisionRule("false_alarm_rate", share, called="share").rate < smallest:
+        least = math.ceil(1e4 * smallest) / 1e4
+        n_compared = min(n_rows, CALIBRATION_ROWS)
+        raise InputError(f"share={share:g} is less than one of {n_compared:,} rows; ask for at least {least:g}.")
+    return share
 
 
 def named_beside(taken: Collection[str], results: dict[str, _T]) -> dict[str, _T]:

@@ -1,4 +1,4 @@
-"""Progress of long work: bars on standard error, and whoever else listens."""
+"""Progress of long work: bars on standard error, and calls to a listener."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from rich.progress import (
 )
 
 Listener = Callable[[str, int, int], None]
-"""Called with the name of the work, how much of it is done, and how much there is in all."""
+"""Called with the name of the work, the amount done and the total amount."""
 
 _listener: ContextVar[Listener | None] = ContextVar("listener", default=None)
 
 
 @contextmanager
 def listening(listener: Listener) -> Iterator[None]:
-    """Tell a function about all progress inside the block, whether bars are visible or not."""
+    """Report all progress inside the block to a function, whether bars are visible or not."""
     token = _listener.set(listener)
     try:
         yield
@@ -38,7 +38,7 @@ def listening(listener: Listener) -> Iterator[None]:
 def progress_bar(
     description: str, total: int, visible: bool, *, in_bytes: bool = False
 ) -> Iterator[Callable[..., None]]:
-    """A bar to ``advance(count, note=...)``, from any thread; shows nothing when not visible."""
+    """Yield ``advance(count, note=...)``, which moves a progress bar and may be called from any thread."""
     listener, done, one_at_a_time = _listener.get(), 0, Lock()
 
     def tell(count: int) -> None:

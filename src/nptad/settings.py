@@ -5,11 +5,11 @@ from __future__ import annotations
 import dataclasses
 from dataclasses import dataclass
 from math import ceil
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 
-from nptad.errors import InputError
+from nptad.validation import is_number, is_whole, require
 
 RowAttention = Literal["full", "low_rank", "none"]
 Aggregation = Literal["mean", "max", "nearest"]
@@ -58,7 +58,7 @@ class Settings:
     """How the losses under all masks become one score. ``"mean"`` and ``"max"`` are the paper's. ``"nearest"`` is the
     mean, with cell losses above 1 by their logarithm, so that a few cells do not drown all others, beside the distance
     from the nearest training row, so that a row whose cells fit one another but which is like no training row is odd
-    too; it compares both with what is usual and needs ``scale_masks``."""
+    too; it compares both with a baseline and needs ``scale_masks``."""
     scale_masks: bool = False
     """Divide the loss under each mask by its mean over training rows that the member has not seen, so that cells
     that are hard to predict for every row do not drown the others."""
@@ -71,33 +71,30 @@ class Settings:
         for field in dataclasses.fields(self):
             object.__setattr__(self, field.name, _plain(getattr(self, field.name)))
         for name in ("embedding_dim", "n_layers", "n_heads", "rank", "n_steps", "max_masks"):
-            _require(
-                _is_int(getattr(self, name)) and getattr(self, name) >= 1, self, name, "a whole number of at least 1"
-            )
+            value = getattr(self, name)
+            require(is_whole(value) and value >= 1, name, "a whole number of at least 1", value)
         for name in ("batch_size", "context_size"):
             value = getattr(self, name)
-            _require(
-                value is None or (_is_int(value) and value >= 2), self, name, "None or a whole number of at least 2"
-            )
+            fits = value is None or (is_whole(value) and value >= 2)
+            require(fits, name, "None or a whole number of at least 2", value)
         for name in ("dropout", "attention_dropout"):
             value = getattr(self, name)
-            _require(_is_number(value) and 0 <= value < 1, self, name, "a number of at least 0 and below 1")
-        _require(_is_number(self.mask_rate) and 0 < self.mask_rate < 1, self, "mask_rate", "a number between 0 and 1")
-        rate_fits = _is_number(self.learning_rate) and 0 < self.learning_rate < float("inf")
-        _require(rate_fits, self, "learning_rate", "a number above 0")
-        _require(isinstance(self.scale_masks, bool), self, "scale_masks", "True or False")
-        _require(
-            self.row_attention in ("full", "low_rank", "none"), self, "row_attention", "'full', 'low_rank' or 'none'"
-        )
-        _require(self.aggregation in ("mean", "max", "nearest"), self, "aggregation", "'mean', 'max' or 'nearest'")
-        scaled = self.aggregation != "nearest" or self.scale_masks
-        _require(scaled, self, "aggregation", "'mean' or 'max' unless scale_masks is True")
-        _require(self.embedding_dim % self.n_heads == 0, self, "embedding_dim", f"a multiple of n_heads={self.n_heads}")
-        _require(self.rank % self.n_heads == 0, self, "rank", f"a multiple of n_heads={self.n_heads}")
-        sizes = self.mask_sizes
-        sizes_fit = isinstance(sizes, tuple) and bool(sizes) and all(_is_int(size) and size >= 1 for size in sizes)
+            require(is_number(value) and 0 <= value < 1, name, "a number of at least 0 and below 1", value)
+        rate, speed, sizes = self.mask_rate, self.learning_rate, self.mask_sizes
+        require(is_number(rate) and 0 < rate < 1, "mask_rate", "a number between 0 and 1", rate)
+        require(is_number(speed) and 0 < speed < float("inf"), "learning_rate", "a number above 0", speed)
+        require(isinstance(self.scale_masks, bool), "scale_masks", "True or False", self.scale_masks)
+        attention, aggregation = self.row_attention, self.aggregation
+        require(attention in get_args(RowAttention), "row_attention", "'full', 'low_rank' or 'none'", attention)
+        require(aggregation in get_args(Aggregation), "aggregation", "'mean', 'max' or 'nearest'", aggregation)
+        is_scaled = aggregation != "nearest" or self.scale_masks
+        require(is_scaled, "aggregation", "'mean' or 'max' unless scale_masks is True", aggregation)
+        for name in ("embedding_dim", "rank"):
+            value = getattr(self, name)
+            require(value % self.n_heads == 0, name, f"a multiple of n_heads={self.n_heads}", value)
+        sizes_fit = isinstance(sizes, tuple) and bool(sizes) and all(is_whole(size) and size >= 1 for size in sizes)
         sizes_fit = sizes_fit and len(set(sizes)) == len(sizes)
-        _require(sizes_fit, self, "mask_sizes", "different whole numbers of at least 1")
+        require(sizes_fit, "mask_sizes", "different whole numbers of at least 1", sizes)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON; ``Settings(**d)`` gives the settings back."""
@@ -111,19 +108,6 @@ def _plain(value: Any) -> Any:
     return value.item() if isinstance(value, np.generic) else value
 
 
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def _is_int(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
-def _require(condition: bool, settings: Settings, name: str, expected: str) -> None:
-    if not condition:
-        raise InputError(f"{name} must be {expected}, got {getattr(settings, name)!r}.")
-
-
 def default_settings(n_rows: int, n_features: int, embedding_dim: int | None = None) -> Settings:
     """The library's settings for a training table of this size; one rule for all tables, no labels involved.
 
@@ -134,7 +118,7 @@ def default_settings(n_rows: int, n_features: int, embedding_dim: int | None = N
     and larger ones leave a higher loss there), for more than 64 columns already above 256 rows, and 1000, low-rank row
     attention where the full one would be too heavy, masks of as many cells as a training step hides on average (more
     would leave the model less than it has learnt to go by), not all of them, but so many that a cell is hidden three
-    times (or once, in masks of one cell), losses divided by what is usual under their mask, so that a column which
+    times (or once, in masks of one cell), losses divided by the baseline of their mask, so that a column which
     nothing predicts does not drown the others (the paper's authors standardise masks on four data sets, with test rows;
     results/README.md compares the rules), large losses by their logarithm, and the nearest training row as part of the
     score: both find more of the anomalies that results/synthetic.md makes from training rows.

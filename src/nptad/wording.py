@@ -1,8 +1,18 @@
-"""Values as people read them: numbers, shares, and texts of any origin and length."""
+"""Values as people read them; every value that is shown to a person is formatted here.
+
+The rule for numbers:
+
+* A value of the table has up to 6 significant digits (:func:`cell`), a value that the model estimated up to 4
+  (:func:`estimate`). Whole numbers and the part before the decimal point are always written in full, without commas:
+  the number may be a year or an ID. There is an exponent only below 0.0001 and from 1e15 on.
+* A number of ours has 3 significant digits, zeros kept and thousands separated (:func:`figure`), a share is in percent
+  with 2 (:func:`percent`), and a count is exact (:func:`plural`).
+"""
 
 from __future__ import annotations
 
 import math
+from datetime import date, datetime, time
 from typing import Any
 
 import numpy as np
@@ -11,6 +21,50 @@ CONTROLS = (*range(32), *range(127, 160), 0x2028, 0x2029, *range(0x202A, 0x202F)
 """Characters that are invisible, break the line, turn the text around them or begin a command to the terminal."""
 
 _SHOWN = {code: f"[U+{code:04X}]" for code in CONTROLS} | {ord("\t"): "⇥", ord("\n"): "↵"}
+
+LETTERS = 60
+"""Characters shown of a text."""
+
+FEW_LETTERS = 30
+"""Characters shown of a text where there is little room: in a line of reasons, a plot, a list of samples."""
+
+DIGITS = 6
+"""Significant digits of a value of the table."""
+
+ESTIMATE_DIGITS = 4
+"""Significant digits of a value that the model estimated."""
+
+
+def cell(value: Any, letters: int = LETTERS, digits: int = DIGITS) -> str:
+    r"""A cell of a table.
+
+    Examples
+    --------
+    >>> cell(15686.0), cell(-0.0), cell(0.1234567), cell(True), cell("two\nlines"), cell(None), cell("")
+    ('15686', '0', '0.123457', 'true', 'two↵lines', 'missing', 'empty text')
+    """
+    if isinstance(value, np.generic):
+        value = value.item()
+    if value is None or value != value:
+        return "missing"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, int | float):
+        return number(value, digits)
+    if isinstance(value, datetime | date | time):
+        return value.isoformat().removesuffix("T00:00:00")
+    return shorten(str(value), letters) or "empty text"
+
+
+def estimate(value: Any, letters: int = LETTERS) -> str:
+    """A value that the model estimated, such as the expected value of a cell.
+
+    Examples
+    --------
+    >>> estimate(0.1234567), estimate(15686.4), estimate("red")
+    ('0.1235', '15686', 'red')
+    """
+    return cell(value, letters, ESTIMATE_DIGITS)
 
 
 def visible(text: str) -> str:
@@ -24,12 +78,8 @@ def visible(text: str) -> str:
     return text.replace("\r\n", "\n").encode(errors="replace").decode().translate(_SHOWN)
 
 
-LETTERS = 60
-"""Characters of a text that are shown; what is cut off is counted."""
-
-
 def shorten(text: str, letters: int = LETTERS) -> str:
-    r"""A text as one line of limited length: control characters made visible, the full length stated if it is cut.
+    r"""A text as one line of limited length: control characters are visible, and a text that is cut states its length.
 
     Examples
     --------
@@ -43,7 +93,7 @@ def shorten(text: str, letters: int = LETTERS) -> str:
 
 
 def shorten_value(value: Any) -> Any:
-    """A cell of any kind, texts shortened."""
+    """A cell as plain data: a text shortened, any other value unchanged."""
     return shorten(value) if isinstance(value, str) else value
 
 
@@ -52,29 +102,29 @@ def rounded(value: float) -> float:
     return float(f"{value:.6g}")
 
 
-def number(value: float, digits: int = 4) -> str:
-    """A number to some significant digits, whole numbers in full, without an exponent as far as that is readable.
+def number(value: float, digits: int = DIGITS) -> str:
+    """A number of the table.
 
     Examples
     --------
-    >>> number(41.23456), number(1234567.8), number(2021.0), number(-0.00001234)
-    ('41.23', '1234568', '2021', '-1.234e-05')
+    >>> number(41.23456, 4), number(1234567.8), number(2021.0), number(-0.00001234), number(2**63)
+    ('41.23', '1234568', '2021', '-1.234e-05', '9223372036854775808')
     """
     size = abs(value)
-    if size < 1e15 and value == int(value):
+    if isinstance(value, int) or (size < 1e15 and value == int(value)):
         return str(int(value))
     if not 1e-4 <= size < 1e15:
-        return f"{value:.{digits - 1}e}"
+        return f"{value:.{digits}g}"
     digits = max(digits, len(str(int(size))))
     return np.format_float_positional(value, precision=digits, unique=False, fractional=False, trim="-")
 
 
 def figure(value: float, digits: int = 3) -> str:
-    """One of our own numbers, as it stands among others in a column: zeros kept, thousands apart.
+    """A number of ours, such as a score, as it stands among others in a column.
 
     Examples
     --------
-    >>> figure(22.0), figure(8.987), figure(101976.4), figure(0.0005, 2), figure(0.0)
+    >>> figure(22.0), figure(8.987), figure(101976.4), figure(0.0005, 2), figure(-0.0)
     ('22.0', '8.99', '101,976', '0.00050', '0')
     """
     if value == 0 or not 1e-6 <= abs(value) < 1e15:
@@ -88,9 +138,46 @@ def percent(share: float) -> str:
     Examples
     --------
     >>> percent(0.05), percent(0.00239), percent(0.6666), percent(1e-9)
-    ('5 %', '0.24 %', '67 %', 'under 0.01 %')
+    ('5%', '0.24%', '67%', 'under 0.01%')
     """
     value = 100 * share
     if 0 < value < 0.01:
-        return "under 0.01 %"
-    return f"{number(round(value)) if value >= 10 else number(value, 2)} %"
+        return "under 0.01%"
+    return f"{number(round(value) if value >= 10 else value, 2)}%"
+
+
+def plural(count: int, noun: str, nouns: str | None = None) -> str:
+    """A count of things.
+
+    Examples
+    --------
+    >>> plural(1, "row"), plural(12_345, "row"), plural(2, "anomaly", "anomalies")
+    ('1 row', '12,345 rows', '2 anomalies')
+    """
+    return f"{count:,} {noun if count == 1 else nouns or noun + 's'}"
+
+
+def duration(seconds: float) -> str:
+    """How long something took.
+
+    Examples
+    --------
+    >>> duration(0.4), duration(45), duration(600), duration(9000)
+    ('under a second', '45 s', '10 min', '2.5 h')
+    """
+    if seconds < 1:
+        return "under a second"
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
+
+
+def moment(when: datetime) -> str:
+    """A date and time to the minute, with its time zone if it has one.
+
+    Examples
+    --------
+    >>> moment(datetime(2025, 3, 6, 14, 5)), moment(datetime.fromisoformat("2025-03-06T14:05:09+00:00"))
+    ('6 March 2025, 14:05', '6 March 2025, 14:05 UTC')
+    """
+    return f"{when.day} {when:%B %Y, %H:%M %Z}".rstrip()

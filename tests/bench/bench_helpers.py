@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import sys
+import os
 from pathlib import Path
+from textwrap import indent
 
 from nptad.bench.registry import METHODS
 from nptad.bench.rules import RULES
@@ -11,22 +12,18 @@ from nptad.bench.run import Plan, configuration
 from nptad.bench.store import RunRecord, append_record
 from nptad.bench.worker import Task
 
-_PYTHON = sys.executable
-
 _WORKER = """\
-#!{python} -IS
 import hashlib, json, os, sys, time
 
-def say(message):
-    print(json.dumps(message), flush=True)
+def work(parent):
+    say = parent.send
+    task, _ = parent.receive()
+    hash = hashlib.sha256(json.dumps(task["config"], sort_keys=True).encode()).hexdigest()[:12]
 
-task = json.loads(sys.stdin.readline())
-hash = hashlib.sha256(json.dumps(task["config"], sort_keys=True).encode()).hexdigest()[:12]
-
-def record(seed, **more):
-    names = ("dataset", "method", "preset", "version", "config")
-    run = {{name: task[name] for name in names}} | {{"config_hash": hash, "seed": seed, "outcome": "done"}}
-    return run | {{"f1": 50.0, "auroc": 75.0, "seconds": {{"fit": 1.0}}, "pid": os.getpid()}} | more
+    def record(seed, **more):
+        names = ("dataset", "method", "preset", "version", "config")
+        run = {{name: task[name] for name in names}} | {{"config_hash": hash, "seed": seed, "outcome": "done"}}
+        return run | {{"f1": 50.0, "auroc": 75.0, "seconds": {{"fit": 1.0}}, "pid": os.getpid()}} | more
 
 {body}
 """
@@ -40,15 +37,14 @@ for seed in task["seeds"]:
 
 
 def use_worker(monkeypatch, folder: Path, body: str | None = None, *, fit: str = "pass") -> None:
-    """Let worker processes run these lines of Python instead; `task`, `say` and `record` are at hand.
+    """Let worker processes run these lines of Python instead; `parent`, `task`, `say` and `record` are at hand.
 
     Without a body all seeds are done one by one, `fit` before each record.
     """
     body = _EACH_SEED.format(fit=fit) if body is None else body
-    program = folder / "worker"
-    program.write_text(_WORKER.format(python=_PYTHON, body=body))
-    program.chmod(0o755)
-    monkeypatch.setattr(sys, "executable", str(program))
+    (folder / "stand_in.py").write_text(_WORKER.format(body=indent(body, "    ")))
+    monkeypatch.setenv("PYTHONPATH", str(folder), prepend=os.pathsep)
+    monkeypatch.setattr("nptad.bench.run.WORKER", "stand_in:work")
 
 
 def a_task(seeds: tuple[int, ...] = (0,), **changes) -> Task:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
 import sys
 import textwrap
 import time
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import numpy as np
@@ -144,7 +145,7 @@ def test_a_setting_that_cannot_be_is_refused_before_anything_runs(preset):
 
 def test_a_task_survives_the_way_to_the_worker():
     (task,) = wanted_runs(Plan(("npt-ad",), ("wine",), (3,), "paper"))
-    sent = Task.from_json(task.to_json())
+    sent = Task.from_dict(json.loads(json.dumps(asdict(task))))
     assert key_of(sent.record(3, "done")) == key_of(task.record(3, "done"))
     assert (sent.seeds, sent.stack) == (task.seeds, task.stack)
 
@@ -223,10 +224,13 @@ for group in (seeds[i : i + size] for i in range(0, len(seeds), size)):
 @pytest.mark.parametrize(
     ("end", "reason"),
     [
-        ("os.kill(os.getpid(), 9)", "The worker process was killed by signal 9 (Killed)"),
+        (
+            "os.kill(os.getpid(), 9)",
+            "The worker process was killed by signal 9 (Killed), perhaps for lack of memory",
+        ),
         ("sys.exit(3)", "The worker process ended with exit code 3"),
         (
-            """print('{"seed": 1, "outc', end="", flush=True); os._exit(4)""",
+            "parent._stdout.write(bytes(7)); os._exit(4)",
             "The worker process ended with exit code 4",
         ),
     ],
@@ -238,10 +242,9 @@ def test_a_worker_that_dies_is_an_outcome_and_the_others_go_on(monkeypatch, tmp_
 
 
 def test_a_worker_that_never_begins_is_not_started_again_and_again(monkeypatch, tmp_path):
-    program = tmp_path / "worker"
-    program.write_text(f"#!/bin/sh\necho started >> {tmp_path}/log\nexit 5\n")  # without reading its task
-    program.chmod(0o755)
-    monkeypatch.setattr(sys, "executable", str(program))
+    use_worker(monkeypatch, tmp_path)
+    program = f"open('{tmp_path}/log', 'a').write('started\\n')\nraise SystemExit(5)"
+    (tmp_path / "stand_in.py").write_text(program)  # it ends without reading its task
     reason = "The worker process ended with exit code 5"
     assert outcomes(a_task((0, 1))) == [(0, "failed", reason), (1, "failed", reason)]
     assert (tmp_path / "log").read_text() == "started\n"
@@ -509,11 +512,9 @@ def bench(*arguments, prelude=""):
 
 def test_interrupting_it_is_no_failure_of_the_runs(monkeypatch, tmp_path):
     body = (
-        f'say({{"start": task["seeds"][:1]}})\nopen("{tmp_path}/" + str(os.getpid()) + ".pid", "w")\nsys.stdin.read()'
+        f'say({{"start": task["seeds"][:1]}})\nopen("{tmp_path}/" + str(os.getpid()) + ".pid", "w")\nparent.receive()'
     )
-    with monkeypatch.context() as patch:
-        use_worker(patch, tmp_path, body)
-        program = sys.executable
+    use_worker(monkeypatch, tmp_path, body)
     options = (
         "run",
         "--methods",
@@ -527,7 +528,7 @@ def test_interrupting_it_is_no_failure_of_the_runs(monkeypatch, tmp_path):
         "--results",
         tmp_path,
     )
-    parent = bench(*options, prelude=f"import sys; sys.executable = {program!r}")
+    parent = bench(*options, prelude="import nptad.bench.run; nptad.bench.run.WORKER = 'stand_in:work'")
     wait_for(lambda: len(list(tmp_path.glob("*.pid"))) == 2)
     os.killpg(parent.pid, signal.SIGINT)  # as a terminal does for Ctrl-C
     assert parent.wait(timeout=60) != 0

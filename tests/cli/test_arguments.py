@@ -6,8 +6,9 @@ import os
 
 import pytest
 
-from nptad.cli.arguments import check_places, column_names, require_known, row_numbers
+from nptad.cli.arguments import check_places, require_known, row_numbers
 from nptad.errors import InputError
+from nptad.tables.selection import column_names
 
 
 @pytest.mark.parametrize(
@@ -38,7 +39,7 @@ def test_row_numbers_are_single_rows_and_ranges():
         "x": "'x'",
         "-1": "'-1'",
         "3-1": "'3-1'",
-        ",": "names no row",
+        ",": "--rows is empty",
     }.items():
         with pytest.raises(InputError, match=named):
             row_numbers(wrong, 4)
@@ -51,7 +52,7 @@ def test_a_huge_range_of_rows_is_refused_at_once():
 
 def test_unknown_names_are_told_with_their_option():
     require_known("--categorical", ["a"], ["a", "b"])
-    with pytest.raises(InputError, match=r"--categorical names 'c'.*a, b"):
+    with pytest.raises(InputError, match=r"--categorical: there is no column 'c'; the columns are a, b"):
         require_known("--categorical", ["a", "c"], ["a", "b"])
 
 

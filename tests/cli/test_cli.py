@@ -71,14 +71,14 @@ def test_an_expected_error_is_one_line_and_exit_code_1(monkeypatch, capsys):
     assert capsys.readouterr() == ("", "nptad: The wine is corked.\n")
 
 
-def test_demo_prints_f1_auroc_and_ten_rows_with_three_reasons(tiny_demo, capsys):
+def test_demo_prints_f1_auroc_and_ten_rows_with_reasons(tiny_demo, capsys):
     out, err = demo_output(capsys, 0)
-    f1, auroc = re.search(r"F1 ([\d.]+) %, AUROC ([\d.]+) %", out).groups()
+    f1, auroc = re.search(r"F1 ([\d.]+)%, AUROC ([\d.]+)%", out).groups()
     assert 0 <= float(f1) <= 100
     assert 0 <= float(auroc) <= 100
-    rows = [line for line in out.splitlines() if re.search(r"\((not|nearest) ", line)]
+    rows = [line for line in out.splitlines() if re.search(r"(expected|has) \d", line)]
     assert len(rows) == 10
-    assert all(len(re.findall(r"\((?:not|nearest) ", line)) == 3 for line in rows)
+    assert all(1 <= len(re.findall(r" is ", line)) <= 3 for line in rows)
     scores = [float(line.split("│")[2]) for line in rows]
     assert scores == sorted(scores, reverse=True)
     assert "Training" in err
@@ -92,11 +92,11 @@ def test_demo_split_is_half_of_the_normal_wines_against_the_rest_and_ten_anomali
 
 
 def test_demo_repeats_for_a_seed(tiny_demo, capsys):
-    outputs = [re.sub(r"\(\d+ s\)", "", demo_output(capsys, seed).out) for seed in (3, 3, 4)]
+    outputs = [re.sub(r"\((\d+ s|under a second)\)", "", demo_output(capsys, seed).out) for seed in (3, 3, 4)]
     assert outputs[0] == outputs[1] != outputs[2]
 
 
 def test_demo_on_a_narrow_terminal_keeps_all_reasons(tiny_demo, capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     out, _ = demo_output(capsys, 0)
-    assert len(re.findall(r"\((?:not|nearest)", out)) == 30
+    assert "…" not in out

@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 import nptad
 from nptad import NPTAD, InputError, ModelFileError, Settings
 from nptad.io import tensors as files
-from nptad.models import persist
+from nptad.models import folder, persist
 
 FILES = ("config.json", "model.safetensors", "context.parquet")
 
@@ -88,7 +88,7 @@ def reseal(directory, **changes):
     """Change config.json as somebody would who knows how the checksums are made."""
     config = json.loads((directory / "config.json").read_text()) | changes
     config["checksums"] = {n: hashlib.sha256((directory / n).read_bytes()).hexdigest() for n in config["checksums"]}
-    config["checksum"] = persist._config_checksum(config)
+    config["checksum"] = folder.config_checksum(config)
     (directory / "config.json").write_text(json.dumps(config))
 
 
@@ -230,14 +230,14 @@ def test_any_category_survives(tmp_path):
 
 def test_the_model_card_tells_rows_columns_and_use(saved_once):
     card = (saved_once / "README.md").read_text(encoding="utf-8")
-    assert "30 rows with 2 numeric and 2 categorical columns" in card
+    assert "30 rows with 2 numeric and 2 categorical\ncolumns" in card
     assert "size, weight, colour, flag" in card
     assert "nptad.load" in card
 
 
 def test_the_config_names_format_and_library_versions(saved_once):
     config = json.loads((saved_once / "config.json").read_text(encoding="utf-8"))
-    assert config["format"] == persist.FORMAT
+    assert config["format"] == folder.FORMAT
     assert {"nptad", "torch", "numpy", "scikit-learn", "pyarrow", "python"} <= set(config["versions"])
 
 
@@ -328,19 +328,32 @@ def test_a_column_of_nonsense_is_refused_even_if_it_is_sealed(saved, changes):
 @pytest.mark.parametrize("checksums", [None, 3, [], "model"])
 def test_checksums_that_are_none_are_refused(saved, checksums):
     config = json.loads((saved / "config.json").read_text()) | {"checksums": checksums}
-    config["checksum"] = persist._config_checksum(config)
+    config["checksum"] = folder.config_checksum(config)
     (saved / "config.json").write_text(json.dumps(config))
     assert_refused(saved, "save the model again")
 
 
 def test_a_newer_format_asks_for_a_newer_nptad(saved):
-    reseal(saved, format=persist.FORMAT + 1)
-    assert_refused(saved, f"has format {persist.FORMAT + 1}, .*install a newer nptad")
+    reseal(saved, format=folder.FORMAT + 1)
+    assert_refused(saved, f"has format {folder.FORMAT + 1}, .*install a newer nptad")
 
 
 def test_an_older_format_asks_for_another_fit(saved):
-    reseal(saved, format=persist.FORMAT - 1)
-    assert_refused(saved, f"has format {persist.FORMAT - 1}, .*fit the detector again")
+    reseal(saved, format=folder.FORMAT - 2)
+    assert_refused(saved, f"has format {folder.FORMAT - 2}, .*fit the detector again")
+
+
+def test_a_model_of_the_last_format_gives_the_scores_it_gave():
+    """The fixture was saved, and its scores computed, by the last version that wrote format 6."""
+    home = Path(__file__).parent / "format-6"
+    expected = json.loads((home / "expected.json").read_text(encoding="utf-8"))
+    rows = pd.DataFrame(expected["rows"]).assign(when=lambda table: pd.to_datetime(table["when"]))
+    detector = nptad.load(home / "model")
+    found = detector.detect(rows, false_alarm_rate=0.1)
+    np.testing.assert_allclose(found.score, expected["score"], rtol=1e-5)
+    np.testing.assert_allclose(found.p_value, expected["p_value"])
+    assert detector.offset_ == expected["offset"]
+    assert [[cell.column for cell in why.reasons] for why in detector.explain(rows)] == expected["reasons"]
 
 
 def test_files_of_two_models_do_not_mix(saved, tmp_path):
@@ -468,7 +481,7 @@ STEPS = {
     "weights": (files, "save"),
     "context": (persist.pq, "write_table"),
     "card": (persist, "_model_card"),
-    "config": (persist, "_to_json"),
+    "config": (persist, "to_json"),
     "flush": (persist.os, "fsync"),
 }
 

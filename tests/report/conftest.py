@@ -15,6 +15,7 @@ import pytest
 from nptad import NPTAD, TableWarning
 from nptad.report import summarise
 from nptad.wording import shorten
+from table_results import result_of
 
 SCRIPT = "<script>alert('cell')</script>"
 HOSTILE = (
@@ -80,7 +81,7 @@ def summary(case: tuple[Any, ...], keys: pa.Table) -> dict[str, Any]:
     detector, new, found, truth = case
     assert found.anomaly.sum() >= 10
     source, command = f"{SCRIPT}.csv", f"nptad detect {SCRIPT}"
-    return summarise(detector, new, found, keys=keys, labels=truth, source=source, command=command)
+    return summarise(result_of(detector, new, found, keys=keys, labels=truth), source=source, command=command)
 
 
 @pytest.fixture(scope="session")
@@ -90,7 +91,7 @@ def quiet_summary(case: tuple[Any, ...]) -> dict[str, Any]:
     train, *_ = hostile_tables()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", TableWarning)
-        return summarise(detector, train, detector.detect(train, fdr=0.02))
+        return summarise(result_of(detector, train, detector.detect(train, fdr=0.02)))
 
 
 @pytest.fixture(scope="session")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import xml.etree.ElementTree as ElementTree
 
 import pytest
@@ -10,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nptad.report import svg
-from nptad.wording import figure, number, percent, shorten
 
 
 def _parse(picture: str) -> ElementTree.Element:
@@ -60,23 +58,3 @@ def test_log_ticks_are_few_and_inside(low: float, ratio: float) -> None:
     ticks = svg.log_ticks(low, low * ratio)
     assert len(ticks) <= 6
     assert all(low * 0.999 <= tick <= low * ratio * 1.001 for tick in ticks)
-
-
-@given(st.floats(-1e300, 1e300))
-def test_numbers_keep_their_value(value: float) -> None:
-    assert math.isclose(float(number(value, 6)), value, rel_tol=1e-5, abs_tol=1e-300)
-    assert math.isclose(float(figure(value).replace(",", "")), value, rel_tol=1e-2, abs_tol=1e-300)
-
-
-@given(st.floats(0, 1))
-def test_percent_is_short(share: float) -> None:
-    assert len(percent(share)) <= len("under 0.01 %")
-
-
-@given(st.text())
-def test_texts_become_one_line_of_bounded_length(text: str) -> None:
-    short = shorten(text)
-    assert short.isprintable() or not text.isprintable()
-    assert not set(short) & {"\n", "\r", "\0", "\u2028", "\u202e"}
-    assert len(short) <= 60 * 8 + 30
-    short.encode()

@@ -138,8 +138,8 @@ def test_a_killed_worker_is_told_and_the_next_run_goes_on(options, inputs, tmp_p
     class Doomed(LocalWorker):
         def score(self, table, report):
             if len(killed) == 2:
-                os.kill(self._process.pid, signal.SIGKILL)
-            killed.append(self._process.pid)
+                os.kill(self._child.pid, signal.SIGKILL)
+            killed.append(self._child.pid)
             return super().score(table, report)
 
     output = tmp_path / "out"
@@ -162,6 +162,17 @@ def in_background(model, path, output, jobs):
     )
     arguments = ["score", model, path, "--output", f"{output}/", "--ignore", "id", "--jobs", jobs, "--quiet"]
     return subprocess.Popen([sys.executable, "-c", code, *map(str, arguments)], stderr=subprocess.PIPE, text=True)
+
+
+def test_nothing_in_the_current_folder_is_imported(options, inputs, tmp_path):
+    for name in ("random", "json", "torch"):
+        (tmp_path / f"{name}.py").write_text("open('marker', 'w').close()")
+    arguments = ["score", options.model, inputs[1], "--output", "out/", "--ignore", "id", "--jobs", "2", "--quiet"]
+    # -P as the installed command, whose first folder of modules is its own
+    ran = subprocess.run([sys.executable, "-P", "-m", "nptad.cli", *map(str, arguments)], cwd=tmp_path, check=False)
+    assert ran.returncode == 0
+    assert len(parts_of(tmp_path / "out")) == 1
+    assert not (tmp_path / "marker").exists()
 
 
 def wait_until(condition, seconds=120):

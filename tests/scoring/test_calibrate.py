@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from nptad import NPTAD, InputError, TableWarning
 from nptad.explain.result import CellReason, Explanation, RowExplanation
-from nptad.pipeline import flagged_reasons
 from nptad.scoring.calibrate import Calibration, Detection, benjamini_hochberg, p_values, rows_needed, threshold
+from table_results import result_of
 
 MIXING = np.random.default_rng(99).normal(size=(2, 4))
 
@@ -264,7 +264,7 @@ def test_p_values_do_not_depend_on_batch_mates(detector, monkeypatch):
     rows = np.vstack([normal_rows(120, 0)[:20], normal_rows(30, 7)])
     p = detector.detect(rows, false_alarm_rate=0.1).p_value
     np.testing.assert_array_equal(detector.detect(rows[::-3], false_alarm_rate=0.1).p_value, p[::-3])
-    monkeypatch.setattr("nptad.detector._ENCODE_ROWS", 7)
+    monkeypatch.setattr("nptad.detector._BLOCK_ROWS", 7)
     np.testing.assert_array_equal(detector.detect(rows, false_alarm_rate=0.1).p_value, p)
 
 
@@ -286,7 +286,8 @@ def test_flagged_rows_come_first_even_where_another_scores_higher():
     detection = Detection(scores, np.where(flags, 0.01, 0.5), flags, 0.01, "false_alarm_rate", 0.01, "numpy")
     assert detection.ranking().tolist() == [2, 3, 1, 4, 0]
     whys = [RowExplanation(row, 1.0, (CellReason("a", 1, 2, 1.0),), (), 0.0, None) for row in (1, 2, 3)]
-    assert flagged_reasons(Explanation(tuple(whys), "numpy"), detection) == dict.fromkeys((2, 3), "a is 1, expected 2")
+    result = result_of(NPTAD(), np.zeros((5, 1)), detection, explanation=Explanation(tuple(whys), "numpy"))
+    assert result.reasons() == dict.fromkeys((2, 3), "a is 1, expected 2")
 
 
 @pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow", "numpy"])

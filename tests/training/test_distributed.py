@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import queue
 import signal
 import subprocess
 import sys
@@ -20,10 +21,12 @@ from test_loop import Killed, data, stack, weights
 from together import BATCHES, settings_of
 
 import nptad.cli.app
-from nptad.errors import InputError
+from nptad.errors import InputError, PeerError, TrainingError
 from nptad.nn.loss import cell_losses, masked_mean
 from nptad.nn.model import NPT
-from nptad.training.distributed import Ranks
+from nptad.processes import error_to_dict
+from nptad.training import launch
+from nptad.training.distributed import Ranks, _pack, _unpack
 from nptad.training.loop import train
 from nptad.training.optim import FlatParameters, Lamb, Lookahead, flat_then_anneal
 
@@ -147,30 +150,156 @@ def test_a_killed_process_ends_the_other_and_the_checkpoint_goes_on(in_step, tmp
         assert torch.equal(torch.load(tmp_path / f"resumed-{rank}.pt", weights_only=True), expected)
 
 
-def test_the_command_tells_once_that_a_process_was_killed(tmp_path):
-    pd.DataFrame(np.random.default_rng(0).normal(size=(300, 3))).to_csv(tmp_path / "table.csv")
-    arguments = ["fit", "table.csv", "--model", "model", "--nproc", "2", "--checkpoint", "run", "--quiet"]
-    environment = os.environ | {"OMP_NUM_THREADS": "1"}
-    launcher = subprocess.Popen(
-        [sys.executable, "-m", "nptad.cli", *arguments],
-        cwd=tmp_path,
-        env=environment,
+# The command
+
+
+ARGUMENTS = ["fit", "table.csv", "--model", "model", "--nproc", "2", "--quiet"]
+
+
+@pytest.fixture
+def table(tmp_path):
+    pd.DataFrame(np.random.default_rng(0).normal(size=(300, 3)), columns=list("abc")).to_csv(
+        tmp_path / "table.csv", index=False
+    )
+
+
+def command(folder, *arguments, module=("nptad.cli",), **variables):
+    return subprocess.Popen(
+        [sys.executable, "-P", "-m", *module, *arguments],
+        cwd=folder,
+        env=os.environ | {"OMP_NUM_THREADS": "1", "TMPDIR": str(folder)} | variables,
+        stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
     )
+
+
+@pytest.fixture
+def training(tmp_path, table):
+    """The command in the middle of training, and its two workers in order of rank."""
+    # Without our own choice of the network, the workers would listen on this one.
+    networks = [name for name in psutil.net_if_addrs() if not name.startswith("lo")]
+    elsewhere = {"GLOO_SOCKET_IFNAME": networks[0]} if networks else {}
+    launcher = command(tmp_path, *ARGUMENTS, "--checkpoint", "run", **elsewhere)
     deadline = time.monotonic() + 120
     while not (tmp_path / "run").exists() and time.monotonic() < deadline:
         time.sleep(0.05)
-    workers = psutil.Process(launcher.pid).children()
+    workers = sorted(psutil.Process(launcher.pid).children(), key=lambda worker: worker.environ()["RANK"])
     assert len(workers) == 2
-    next(worker for worker in workers if worker.environ()["RANK"] == "1").kill()
+    yield launcher, workers
+    if launcher.poll() is None:
+        launcher.kill()
+    launcher.communicate()
+    assert psutil.wait_procs(workers, timeout=30)[1] == []
+
+
+def require_clean(folder):
+    """Nothing is left but the table and the checkpoint."""
+    assert sorted(path.name for path in folder.iterdir()) == ["run", "table.csv"]
+
+
+def test_the_command_tells_once_that_a_process_was_killed(training, tmp_path):
+    launcher, workers = training
+    workers[1].kill()
     _, errors = launcher.communicate(timeout=120)
     assert launcher.returncode == 1
-    assert errors.startswith("nptad: Training stopped: process 2 of 2 was killed by SIGKILL")
+    assert errors.startswith("nptad: Training stopped: process 2 of 2 was killed by signal 9 (Killed)")
     assert errors.count("\n") == 1
-    assert (tmp_path / "run").exists()
-    assert not (tmp_path / "model").exists()
     assert not any(worker.is_running() for worker in workers)
+    require_clean(tmp_path)
+
+
+def test_nothing_listens_beyond_this_machine(training):
+    launcher, workers = training
+    for process in (psutil.Process(launcher.pid), *workers):
+        sockets = process.net_connections("inet")
+        assert all(socket.laddr.ip in ("127.0.0.1", "::1") for socket in sockets)
+        listening = [socket for socket in sockets if socket.status == psutil.CONN_LISTEN]
+        assert bool(listening) == (process.pid != launcher.pid)
+
+
+@pytest.mark.parametrize(
+    ("number", "code", "told"),
+    [
+        (signal.SIGINT, 130, "nptad: interrupted; no file was left half-written.\n"),
+        (signal.SIGTERM, 1, "nptad: Training was stopped by SIGTERM.\n"),
+    ],
+)
+def test_a_signal_ends_all_processes_and_leaves_no_files(training, tmp_path, number, code, told):
+    launcher, workers = training
+    launcher.send_signal(number)
+    _, errors = launcher.communicate(timeout=120)
+    assert (launcher.returncode, errors) == (code, told)
+    assert not any(worker.is_running() for worker in workers)
+    require_clean(tmp_path)
+
+
+def test_kill_9_of_the_command_ends_all_processes(training):
+    launcher, workers = training
+    launcher.kill()
+    assert psutil.wait_procs(workers, timeout=30)[1] == []
+
+
+def test_what_several_processes_learnt_is_printed_once_by_the_command(tmp_path, table):
+    out, errors = command(tmp_path, *ARGUMENTS, "--time-limit", "1", "--json").communicate(timeout=120)
+    assert errors == ""
+    assert json.loads(out)["rows"] == 300
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["model", "table.csv"]
+
+
+def test_an_error_of_several_processes_is_printed_once(tmp_path, table):
+    launcher = command(tmp_path, *ARGUMENTS, "--categorical", "d")
+    out, errors = launcher.communicate(timeout=120)
+    assert (launcher.returncode, out, errors.count("\n")) == (1, "", 1)
+    assert errors.startswith("nptad: --categorical: there is no column 'd'")
+
+
+TORCHRUN = ("torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m", "nptad.cli")
+
+
+def test_torchrun_can_start_the_processes_too(tmp_path, table):
+    arguments = ["fit", "table.csv", "--model", "model", "--quiet", "--json", "--time-limit", "1"]
+    out, _ = command(tmp_path, *arguments, module=TORCHRUN).communicate(timeout=120)
+    assert json.loads(out)["rows"] == 300
+    assert (tmp_path / "model").exists()
+
+
+def test_under_torchrun_an_error_of_all_processes_is_printed_by_the_first(tmp_path, table):
+    (tmp_path / "damaged").write_bytes(b"no checkpoint")
+    arguments = ["fit", "table.csv", "--model", "model", "--quiet", "--checkpoint", "damaged"]
+    launcher = command(tmp_path, *arguments, module=TORCHRUN)
+    _, errors = launcher.communicate(timeout=120)
+    assert launcher.returncode == 1
+    assert [line[:14] for line in errors.splitlines() if line.startswith("nptad: ")] == ["nptad: damaged"]
+
+
+class FakeChild:
+    def __init__(self, ending=""):
+        self.ending = lambda: ending
+
+
+@pytest.mark.parametrize(
+    ("messages", "told"),
+    [
+        ([(0, {"result": 1}), (0, None), (1, {"result": None})], None),
+        ([(1, PeerError("lost")), (1, None), (0, InputError("own"))], InputError("own")),
+        ([(1, PeerError("lost")), (1, None), (0, None)], TrainingError("Training stopped: process 1 of 2 died;")),
+        ([(1, PeerError("lost")), (1, None)], PeerError("lost")),
+        ([(1, PeerError("lost")), (0, PeerError("too"))], PeerError("lost")),
+    ],
+)
+def test_the_first_cause_is_told(monkeypatch, messages, told):
+    monkeypatch.setattr(launch, "_ENDING_SECONDS", 0.1)
+    heard = queue.Queue()
+    for rank, message in messages:
+        heard.put((rank, {"error": error_to_dict(message)} if isinstance(message, Exception) else message))
+    children = [FakeChild("died"), FakeChild("died")]
+    if told is None:
+        assert launch._first_result(children, heard) == 1
+        return
+    with pytest.raises(type(told), match=str(told)) as raised:
+        launch._first_result(children, heard)
+    assert type(raised.value) is type(told)
 
 
 def test_standard_input_cannot_be_shared(monkeypatch, capsys):
@@ -186,6 +315,15 @@ def test_alone_nothing_is_shared():
     assert ranks.is_first
     assert ranks.from_first(lambda: "made") == "made"
     assert tensor.tolist() == [1, 1]
+
+
+def test_values_survive_the_way_to_another_process():
+    value = {"order": torch.arange(6).reshape(2, 3).t(), "history": [{"loss": 0.1, "step": 1}], "nothing": None}
+    sent = _unpack(_pack(value))
+    assert torch.equal(sent.pop("order"), value.pop("order"))
+    assert sent == value
+    with pytest.raises(AttributeError):
+        _pack({"error": ValueError()})  # nothing that would need a pickle
 
 
 def test_processes_branch_into_different_streams():

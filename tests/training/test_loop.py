@@ -252,7 +252,7 @@ def test_a_failed_checkpoint_leaves_the_last_one(tmp_path, monkeypatch):
 
 def test_checkpoints_are_written_by_the_clock(tmp_path, monkeypatch):
     written = []
-    monkeypatch.setattr(nptad.training.loop, "write_tensors", lambda path, *rest: written.append(path))
+    monkeypatch.setattr(nptad.training.loop, "write_checkpoint", lambda path, *rest: written.append(path))
     train(stack([1]), data(1), checkpoint=tmp_path / "run", checkpoint_seconds=3600)
     assert len(written) == 2  # at the start, to see that it can be written, and at the end
     train(stack([1]), data(1), checkpoint=tmp_path / "run", checkpoint_seconds=0)

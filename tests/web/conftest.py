@@ -2,8 +2,17 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+
 import pytest
 from web_client import open_browser
+
+
+@pytest.fixture(autouse=True)
+def _stubs(monkeypatch):
+    """Let child processes find web_stubs."""
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent), prepend=os.pathsep)
 
 
 @pytest.fixture

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import sys
 import time
 
 import pytest
@@ -13,7 +14,7 @@ from web_client import open_browser
 from nptad.errors import InputError
 from nptad.web import jobs, runner
 from nptad.web.app import Config, create_app
-from nptad.web.process import CRASHED, Process
+from nptad.web.runner import CRASHED
 
 
 def test_a_job_from_upload_to_download(browser):
@@ -55,7 +56,7 @@ def test_a_file_is_read_while_a_job_runs(browser):
     assert browser.new_job("other.csv").state == "draft"
     assert browser.get(f"/jobs/{running.id}/status").json() == {
         "state": "running",
-        "line": "running, 25 %",
+        "line": "running, 25%",
         "phase": "Training",
         "share": 0.25,
         "left": "about 40 s left",
@@ -140,7 +141,7 @@ def test_impossible_choices_come_back_with_what_was_entered(browser):
     job = browser.new_job()
     answer = browser.post(f"/jobs/{job.id}/run", {"use-0": "category", "share": "0.1", "seed": "7"})
     assert answer.status_code == 400
-    assert "at least 1 %" in answer.text
+    assert "at least 1%" in answer.text
     assert 'value="0.1"' in answer.text
     assert '<option value="category" selected>' in answer.text
     assert job.state == "draft"
@@ -260,8 +261,12 @@ def test_reading_has_a_time_limit(browser, monkeypatch, files_left):
     assert not files_left()
 
 
-def test_a_process_that_was_stopped_before_its_start_never_starts():
-    process = Process(print, {}, print)
-    process.stop()
-    assert process.run() == {"failed": CRASHED}
-    assert process.pid is None
+def test_a_machine_without_room_for_a_process_is_a_failed_job_and_the_next_one_runs(browser, monkeypatch):
+    job = browser.new_job()
+    with monkeypatch.context() as patch:
+        patch.setattr(sys, "executable", "/nowhere/python")
+        browser.post(f"/jobs/{job.id}/run")
+        browser.wait_for(job, "failed")
+    assert job.message == CRASHED
+    browser.post(f"/jobs/{job.id}/again")
+    browser.wait_for(job, "done")

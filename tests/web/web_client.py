@@ -14,7 +14,6 @@ from typing import Any
 import httpx
 import uvicorn
 from fastapi import FastAPI
-from web_stubs import stub_work
 
 from nptad.web.app import Config, create_app
 from nptad.web.jobs import Job
@@ -71,7 +70,7 @@ class Browser:
 
 @contextmanager
 def open_browser(directory: Path, **config: Any) -> Iterator[Browser]:
-    app = create_app(Config(directory, **{"target": stub_work, **config}))
+    app = create_app(Config(directory, **{"worker": "web_stubs:stub_work", **config}))
     with serving(app) as url, httpx.Client(base_url=url, follow_redirects=True, timeout=60, verify=False) as client:
         yield Browser(client, app)
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import os
 import signal
-import threading
 import time
 from pathlib import Path
+
+from nptad.processes import Parent
 
 COLUMN = {
     "name": "x",
@@ -34,12 +35,8 @@ DIGEST = {
 }
 
 
-def stub_work(server, task):
-    threading.Thread(target=_exit_with_server, args=(server,), daemon=True).start()
-
-    def tell(message):
-        server.send_bytes(json.dumps(message).encode())
-
+def stub_work(server: Parent) -> None:
+    task, tell = server.receive()[0], server.send
     directory, name = Path(task["directory"]), task["name"]
     if name.startswith("crash-at-once"):
         os.kill(os.getpid(), signal.SIGKILL)
@@ -67,10 +64,3 @@ def stub_work(server, task):
     (directory / "result.tmp" / "digest.json").write_text(json.dumps(DIGEST))
     (directory / "result.tmp").rename(directory / "result")
     tell({"done": {"headline": "1 row flagged", "notes": []}})
-
-
-def _exit_with_server(server):
-    try:
-        server.recv_bytes()
-    except (EOFError, OSError):
-        os._exit(1)

@@ -14,10 +14,10 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
-from sklearn.metrics import average_precision_score, roc_auc_score
 
 from nptad.bench.datasets import Table
 from nptad.errors import InputError
+from nptad.metrics import ranking_metrics
 
 _VALIDATION_ANOMALIES = 100
 """Anomalies of the separable set that are always in the test set; the others may contaminate the training set."""
@@ -129,10 +129,7 @@ def _split(table: Table, train: np.ndarray, test: np.ndarray) -> Split:
 
 
 def metrics(truth: np.ndarray, scores: np.ndarray) -> dict[str, float]:
-    """F1, AUROC and average precision in %.
-
-    As many rows are flagged as there are anomalies, so precision and recall are the same. Of rows with equal scores
-    those that come first in the test set are flagged first: the normal ones, so a tie never helps.
+    """F1, AUROC and average precision in %; as many rows are flagged as there are anomalies (``f1_at_k``).
 
     Examples
     --------
@@ -141,13 +138,9 @@ def metrics(truth: np.ndarray, scores: np.ndarray) -> dict[str, float]:
     """
     if scores.shape != truth.shape:
         raise InputError(f"A score needs one number for each of the {len(truth)} rows, not an array {scores.shape}.")
-    flagged = np.argsort(-scores, kind="stable")[: int(truth.sum())]
-    values = {
-        "f1": truth[flagged].mean(),
-        "auroc": roc_auc_score(truth, scores),
-        "average_precision": average_precision_score(truth, scores),
-    }
-    return {name: round(100 * float(value), 3) for name, value in values.items()}
+    values = ranking_metrics(truth, scores)
+    names = {"f1": "f1_at_k", "auroc": "auroc", "average_precision": "average_precision"}
+    return {name: round(100 * values[source], 3) for name, source in names.items()}
 
 
 def one_hot(split: Split) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import json
-import os
 import queue
-import signal
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import psutil
@@ -25,10 +20,11 @@ from nptad.bench.registry import METHODS, Config, MethodSpec, Shape, find_method
 from nptad.bench.store import Key, RunRecord, append_record, config_hash, key_of, read_records
 from nptad.bench.worker import Task
 from nptad.errors import DataError, InputError
+from nptad.processes import Child
 
+WORKER = "nptad.bench.worker:work"
+"""What runs in the processes."""
 _POLL_SECONDS = 0.2
-_ENDING_SECONDS = 10
-"""How long a worker may take to end once it has closed its messages."""
 _SEEDS_PER_PROCESS = 8
 """A process does at most this many seeds, so that jobs share out evenly; starting one takes a few seconds."""
 
@@ -173,7 +169,11 @@ def supervise(task: Task, limits: Limits) -> Iterator[RunRecord]:
         current: list[int] = []
         begun = False
         deadline = float("inf")
-        with _worker(replace(task, seeds=tuple(left))) as (process, messages):
+        messages: queue.Queue = queue.Queue()
+        with Child(WORKER, threads=task.threads) as child:
+            child.listen(messages.put)
+            with suppress(EOFError):  # a child that is gone already sends no message but None
+                child.send(asdict(replace(task, seeds=tuple(left))))
             while True:
                 try:
                     message = messages.get(timeout=_POLL_SECONDS)
@@ -181,12 +181,12 @@ def supervise(task: Task, limits: Limits) -> Iterator[RunRecord]:
                     if time.monotonic() > deadline:
                         outcome = ("time", f"More than {limits.seconds:g} seconds per run")
                         break
-                    if limits.memory_mib is not None and _memory_mib(process.pid) > limits.memory_mib:
+                    if limits.memory_mib is not None and _memory_mib(child.pid) > limits.memory_mib:
                         outcome = ("memory", f"More than {limits.memory_mib:g} MiB")
                         break
                     continue
                 if message is None:
-                    outcome = ("failed", _ending(process))
+                    outcome = ("failed", f"The worker process {child.ending()}")
                     break
                 if "start" in message:
                     current, begun = message["start"], True
@@ -206,60 +206,6 @@ def supervise(task: Task, limits: Limits) -> Iterator[RunRecord]:
             lost = current if begun else list(left)
             left = [seed for seed in left if seed not in lost]
             yield from (task.record(seed, outcome[0], reason=outcome[1]) for seed in lost)
-
-
-@contextmanager
-def _worker(task: Task) -> Iterator[tuple[subprocess.Popen, queue.Queue]]:
-    """A worker process and the queue of its messages; None is the last. Killed at the end of the block."""
-    threads = str(task.threads)
-    process = subprocess.Popen(
-        [sys.executable, "-m", "nptad.bench.worker"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "OMP_NUM_THREADS": threads, "MKL_NUM_THREADS": threads},
-        start_new_session=True,  # else Ctrl-C would reach the worker first and look like a failure of the run
-    )
-    to_worker, from_worker = process.stdin, process.stdout
-    assert to_worker is not None
-    assert from_worker is not None
-    messages: queue.Queue = queue.Queue()
-
-    def listen() -> None:
-        with from_worker, suppress(ValueError):  # half a line is the last of a worker that was killed
-            for line in from_worker:
-                messages.put(json.loads(line))
-        messages.put(None)
-
-    try:
-        threading.Thread(target=listen, daemon=True).start()
-        with suppress(BrokenPipeError):  # of a worker that is gone already None is the only message
-            to_worker.write(task.to_json() + "\n")
-            to_worker.flush()
-        yield process, messages
-    finally:
-        _kill(process)
-        with suppress(BrokenPipeError):
-            to_worker.close()
-
-
-def _ending(process: subprocess.Popen) -> str:
-    """How a worker came to its end that says nothing any more."""
-    try:
-        code = process.wait(_ENDING_SECONDS)  # its messages end before it does
-    except subprocess.TimeoutExpired:
-        _kill(process)
-        code = process.wait()
-    if code < 0:
-        return f"The worker process was killed by signal {-code} ({signal.strsignal(-code)})"
-    return f"The worker process ended with exit code {code}"
-
-
-def _kill(process: subprocess.Popen) -> None:
-    """End a worker with all that it has started: it leads a session of its own."""
-    with suppress(ProcessLookupError, PermissionError):
-        os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
 
 
 def _memory_mib(pid: int) -> float:

@@ -7,7 +7,6 @@ a failed one, whatever the order in which their files are read.
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
 import os
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from nptad.errors import InputError
+from nptad.io.locks import open_locked
 
 RunRecord = dict[str, Any]
 Key = tuple[str, str, str, int, int]
@@ -44,8 +44,7 @@ def append_record(directory: Path, record: RunRecord, shard: str = "") -> None:
     directory.mkdir(parents=True, exist_ok=True)
     path = directory / f"{record['dataset']}{shard}.jsonl"
     line = json.dumps(record, sort_keys=True) + "\n"
-    with path.open("ab+") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
+    with open_locked(path, "ab+") as file:
         _drop_torn_line(file)
         file.write(line.encode())
         file.flush()

@@ -1,28 +1,25 @@
-"""One process of the benchmark: runs some seeds of one method on one data set and reports them line by line.
+"""One process of the benchmark: runs some seeds of one method on one data set.
 
-The parent hands over a task on standard input and keeps it open; when it closes, the parent is gone and so is the
-worker. Messages on standard output: ``{"start": seeds}`` before a stack of seeds, then a record for each.
+Its parent sends it a task. It answers with ``{"start": seeds}`` before a stack of seeds, then a record for each.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import platform
 import re
-import resource
 import sys
-import threading
 import warnings
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 from nptad.bench.store import RunRecord, config_hash
+from nptad.processes import Parent
 
 
 @dataclass(frozen=True)
@@ -57,14 +54,9 @@ class Task:
             **more,
         }
 
-    def to_json(self) -> str:
-        """One line for the worker."""
-        return json.dumps(asdict(self))
-
     @classmethod
-    def from_json(cls, text: str) -> Task:
-        """The task behind such a line."""
-        fields = json.loads(text)
+    def from_dict(cls, fields: dict[str, Any]) -> Task:
+        """The task whose fields came as JSON."""
         return cls(**{**fields, "seeds": tuple(fields["seeds"])})
 
 
@@ -132,6 +124,8 @@ def _peak_mib() -> int:
     try:
         status = Path("/proc/self/status").read_text()
     except OSError:
+        import resource
+
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // (2**20 if sys.platform == "darwin" else 2**10)
     return int(status.partition("VmHWM:")[2].split()[0]) // 2**10
 
@@ -156,24 +150,11 @@ def _processor() -> str:
     return platform.processor()
 
 
-def _exit_with_parent(stdin: TextIO) -> None:
-    stdin.read()
-    os._exit(1)
-
-
-def main() -> None:
-    """Serve one task."""
-    task = Task.from_json(sys.stdin.readline())
-    threading.Thread(target=_exit_with_parent, args=(sys.stdin,), daemon=True).start()
-    # Whatever a library prints must not mix with our messages.
-    messages = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)
+def work(parent: Parent) -> None:
+    """Run a task; what the process does."""
+    task = Task.from_dict(parent.receive()[0])
     import torch
 
     torch.set_num_threads(task.threads)
     for message in run_task(task):
-        print(json.dumps(message), file=messages, flush=True)
-
-
-if __name__ == "__main__":
-    main()
+        parent.send(message)

@@ -5,16 +5,21 @@ from __future__ import annotations
 import os
 import sys
 import warnings
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import App, CycloptsError, Parameter
 from cyclopts.validators import Number
 
-from nptad.errors import InputError, NPTADError
+from nptad.errors import InputError, NPTADError, PeerError, TrainingError
+from nptad.training.launch import is_launched, launched_rank, run_together, take_part
 from nptad.wording import visible
+
+if TYPE_CHECKING:
+    from nptad.detector import NPTAD
 
 _INPUT_ERROR, _USAGE_ERROR, _INTERRUPTED, _BROKEN_PIPE = 1, 2, 130, 141
 
@@ -23,8 +28,8 @@ app = App(
     suppress_keyboard_interrupt=False,  # main says what it means for files
     help="""Find the anomalous rows of a table and say why.
 
-    `nptad detect data.csv` looks for them inside one table. `nptad fit` learns what is normal from one table,
-    `nptad score` and `nptad explain` judge the rows of others.""",
+    `nptad detect data.csv` finds them inside one table. `nptad fit` learns from a table of normal rows; `nptad score`
+    and `nptad explain` then score and explain the rows of other tables.""",
 )
 app.register_install_completion_command(help="Make the shell complete nptad's commands and options.")
 
@@ -52,48 +57,45 @@ def detect(
     quiet: bool = False,
     json: bool = False,
 ) -> None:
-    """Find the anomalies inside one table: every row is judged by models that have not seen it.
+    """Find the anomalies inside one table. Every row is scored by models that were not trained on it.
 
     Parameters
     ----------
     data : str
         CSV, TSV, Parquet, Arrow, Feather or JSON lines file; `-` for standard input.
     output : str
-        Write score, p-value, flag and reasons of every row to this file; `-` for CSV on standard output.
+        Write the score, p-value, flag and reasons of every row to this file; `-` for CSV on standard output.
     report : Path
-        Write a report as one HTML file.
+        Write a report to this HTML file.
     model : Path
-        Keep the fitted model in this directory, for `nptad score`.
+        Save the fitted model to this directory, for `nptad score`.
     share : float
-        Share of the rows to flag. By default 0.01, but at least one row.
+        Share of the rows to flag; by default 0.01, and at least one row.
     ignore : str
-        Columns that say nothing about a row, such as IDs, separated by commas; results carry them along.
+        Columns to ignore, such as IDs, separated by commas; results include them.
     categorical : str
-        Number columns that are categories, separated by commas.
+        Number columns to use as categories, separated by commas.
     label : str
-        Column that marks known anomalies with 1, or `column=value`; used to judge the result, never to find it.
+        Column that marks known anomalies with 1, or `column=value`. It is only compared with the result.
     top : int
-        Rows to print.
+        Number of rows to print.
     seed : int
         The same seed gives the same result.
     time_limit : float
-        Seconds of training at most.
+        Limit of the training time in seconds.
     device : str
-        Such as `cpu` or `cuda`.
+        Device to compute on, such as `cpu` or `cuda`.
     quiet : bool
-        No progress bars and notes.
+        Do not print progress bars and notes.
     json : bool
         Print a summary as JSON instead of a table.
     """
-    from nptad.cli.arguments import check_places, column_names, refuse_two_results
-    from nptad.cli.terminal import print_anomalies, print_json, print_quality
+    from nptad.cli.arguments import check_places, refuse_two_results
     from nptad.io.formats import output_format
     from nptad.io.read import read_table
     from nptad.io.write import write_table
-    from nptad.models.persist import require_room
-    from nptad.pipeline import analyse, explain_rows_of, flagged_reasons, results_table
-    from nptad.report.rows import LISTED_ROWS, SHOWN_WITHOUT_ANOMALIES
-    from nptad.tables.selection import select_columns
+    from nptad.models.folder import require_room
+    from nptad.tables.selection import column_names
 
     refuse_two_results(output, json)
     if output is not None:
@@ -102,41 +104,37 @@ def detect(
     if model is not None:
         require_room(model)
     table = read_table(data)
-    selection = select_columns(table, column_names(ignore, table.column_names), label)
-    detector = _detector(selection.features, categorical, seed, time_limit, device, quiet)
-    result = analyse(selection, detector, share)
-    detection = result.detection
-    n_flagged = int(detection.anomaly.sum())
-    listed = n_flagged if output is not None else min(n_flagged, LISTED_ROWS)
-    explained = max(top, listed, SHOWN_WITHOUT_ANOMALIES)
-    explanation = explain_rows_of(detector, selection.features, detection.ranking()[:explained])
-    if output is not None:
-        reasons = flagged_reasons(explanation, detection)
-        write_table(results_table(detection, selection.carried, reasons), output)
-    if model is not None:
-        detector.save(model)
-    if report is not None or json:
-        from nptad.report import summarise, write_report
 
-        summary = summarise(
-            detector,
-            selection.features,
-            detection,
-            explanation=explanation,
-            keys=selection.keys,
-            labels=selection.labels,
-            source=_source(data),
-            seed=seed,
-        )
+    # What imports torch, only after the cheap mistakes have been told.
+    from nptad.cli.terminal import print_anomalies, print_json, print_quality
+    from nptad.explain.result import EXPLAINED_ROWS
+    from nptad.pipeline import detect_table
+    from nptad.report import LISTED_ROWS, summarise, write_report
+
+    result = detect_table(
+        table,
+        _detector(table.column_names, categorical, seed, time_limit, device, quiet),
+        ignore=column_names(ignore, table.column_names),
+        label=label,
+        share=share,
+        explain_at_least=max(top, EXPLAINED_ROWS),
+        explain_at_most=None if output is not None else LISTED_ROWS,
+    )
+    if output is not None:
+        write_table(result.table(), output)
+    if model is not None:
+        result.detector.save(model)
+    if report is not None or json:
+        summary = summarise(result, source=_source(data), seed=seed)
         if report is not None:
             write_report(summary, report)
         if json:
             print_json(summary)
     if output == "-" or json:
         return
-    print_anomalies(explanation[: max(top, 1)], detection, selection.carried)
-    if selection.labels is not None:
-        print_quality(detection, selection.labels)
+    print_anomalies(result.explanation[: max(top, 1)], result.detection, result.carried)
+    if result.labels is not None:
+        print_quality(result.detection, result.labels)
 
 
 @app.command
@@ -155,61 +153,61 @@ def fit(
     quiet: bool = False,
     json: bool = False,
 ) -> None:
-    """Learn from a table what normal rows look like and keep the model.
+    """Learn from a table of normal rows, and save the model.
 
     Parameters
     ----------
     data : str
         Table file of normal rows; `-` for standard input.
     model : Path
-        Directory to write the model to; one that holds a model is replaced.
+        Directory to save the model to; a model that is there is replaced.
     ignore : str
-        Columns that say nothing about a row, separated by commas.
+        Columns to ignore, separated by commas.
     categorical : str
-        Number columns that are categories, separated by commas.
+        Number columns to use as categories, separated by commas.
     seed : int
         The same seed gives the same model.
     time_limit : float
-        Seconds of training at most.
+        Limit of the training time in seconds.
     nproc : int
-        Processes on this machine that train together, each on rows or a GPU of its own.
+        Processes on this machine that train together, each with its own rows or GPU.
     checkpoint : Path
-        File that keeps the state of training now and then; the same command goes on from it. Removed at the end.
+        File for the state of training. The same command continues from it. It is removed at the end.
     device : str
-        Such as `cpu` or `cuda`.
+        Device to compute on, such as `cpu` or `cuda`.
     quiet : bool
-        No progress bars and notes.
+        Do not print progress bars and notes.
     json : bool
-        Print what was learnt as JSON.
+        Print a description of the model as JSON.
     """
-    from nptad.cli.arguments import check_places, column_names
-    from nptad.cli.terminal import print_json, print_model
-    from nptad.io.read import read_table
-    from nptad.models.persist import require_room
-    from nptad.tables.selection import select_columns
-    from nptad.training.distributed import is_launched, joined
+    from nptad.cli.arguments import check_places
+    from nptad.models.folder import require_room
 
     if data == "-" and (nproc > 1 or is_launched()):
         raise InputError("Several processes cannot share standard input; name a file.")
     check_places(checkpoint)
     require_room(model)
-    if nproc > 1 and not is_launched():
-        from nptad.training.launch import run_command
+    task: dict[str, Any] = {
+        "data": data,
+        "model": str(model),
+        "ignore": ignore,
+        "checkpoint": None if checkpoint is None else str(checkpoint),
+        "categorical": categorical,
+        "seed": seed,
+        "time_limit": time_limit,
+        "device": device,
+        "quiet": quiet,
+    }
+    alone = nproc == 1 or is_launched()
+    facts = _fit(**task) if alone else run_together("nptad.cli.app:fit_rank", task, nproc)
+    if facts is None:  # torchrun has started this process, and another one prints
+        return
+    from nptad.cli.terminal import print_json, print_model
 
-        run_command(sys.argv[1:], nproc)
-        return
-    with joined(device) as ranks:
-        table = read_table(data)
-        features = select_columns(table, column_names(ignore, table.column_names)).features
-        detector = _detector(features, categorical, seed, time_limit, device, quiet)
-        detector.fit(features, checkpoint=checkpoint)
-    if not ranks.is_first:
-        return
-    detector.save(model)
     if json:
-        print_json(_facts(detector))
+        print_json(facts)
     elif not quiet:
-        print_model(_facts(detector))
+        print_model(facts)
 
 
 @app.command
@@ -232,41 +230,44 @@ def score(
 ) -> None:
     """Score the rows of a table with a saved model.
 
-    With a directory as output, files of any size are scored part by part: run the command again after it was stopped,
-    and it goes on.
+    With a directory as output, files of any size are scored part by part. If the command was stopped, run it again: it
+    continues.
 
     Parameters
     ----------
     model : Path
         Directory that `nptad fit` wrote.
     data : str
-        Table file with the columns of the training table; `-` for standard input. For a directory as output also a
-        pattern in quotation marks, such as `'in/*.parquet'`.
+        Table file with the columns of the training table; `-` for standard input. With a directory as output, also a
+        quoted pattern such as `'in/*.parquet'`.
     output : str
-        File for score, p-value and flag of every row; `-` for CSV on standard output. A directory, existing or with a
-        `/` at the end, gets Parquet parts.
+        File for the score, p-value and flag of every row; `-` for CSV on standard output. A directory (an existing
+        one, or a name that ends with `/`) gets Parquet parts.
     fdr : float
-        Flag rows such that this share of them is wrong, on average. By default 0.05. Not with a directory.
+        False discovery rate: the share of normal rows among the flagged rows, on average. By default 0.05. Not with
+        a directory.
     false_alarm_rate : float
-        Instead, flag this share of the normal rows; with a directory by default 0.01.
+        Share of the normal rows to flag, instead of `--fdr`; with a directory by default 0.01.
     reasons : bool
-        Say why for the flagged rows.
+        Write the reasons of the flagged rows.
     ignore : str
-        Columns to set aside and carry along, separated by commas.
+        Columns to ignore, separated by commas; results include them.
     label : str
-        Column that marks known anomalies with 1, or `column=value`, to judge the result. Not with a directory.
+        Column that marks known anomalies with 1, or `column=value`. It is only compared with the result. Not with a
+        directory.
     jobs : int
-        With a directory: processes that score; by default one for each core, or for each GPU.
+        With a directory: number of processes; by default one for each core, or one for each GPU.
     engine : {"local", "ray"}
-        With a directory: where they run, here or on a Ray cluster.
+        With a directory: where the processes run, on this machine or on a Ray cluster.
     device : str
-        Such as `cpu` or `cuda`.
+        Device to compute on, such as `cpu` or `cuda`.
     quiet : bool
-        No progress bars and notes.
+        Do not print progress bars and notes.
     json : bool
         Print a summary as JSON on standard output; needs an output file.
     """
-    from nptad.cli.arguments import check_places, column_names, refuse_mixture, writes_parts
+    from nptad.cli.arguments import check_places, refuse_mixture, writes_parts
+    from nptad.tables.selection import column_names
 
     refuse_mixture(data, output, fdr, label, jobs, engine, json)
     if writes_parts(output):
@@ -278,31 +279,35 @@ def score(
         options = ScoringOptions(str(model), tuple(ignored), false_alarm_rate, reasons, device)
         _score_in_parts(options, files, output, jobs, engine, quiet, json)
         return
-    from nptad.cli.terminal import console_for_notes, counts, print_json, print_quality
     from nptad.io.formats import output_format
     from nptad.io.read import read_table
     from nptad.io.write import write_table
-    from nptad.models.persist import load
-    from nptad.pipeline import explain_flagged, flagged_reasons, results_table
-    from nptad.tables.selection import select_columns
+    from nptad.models.folder import read_schema
 
     output_format(output)
     check_places(output)
-    detector = load(model, device)
-    table = read_table(data, as_text=detector.schema_.text_columns)
-    selection = select_columns(table, column_names(ignore, table.column_names), label)
-    detector.set_params(verbose=not quiet)
-    detection = detector.detect(selection.features, fdr=fdr, false_alarm_rate=false_alarm_rate)
-    why = {}
-    if reasons:
-        why = flagged_reasons(explain_flagged(detector, selection.features, detection), detection)
-    write_table(results_table(detection, selection.carried, why), output)
+    table = read_table(data, as_text=read_schema(model).text_columns)
+
+    from nptad.cli.terminal import console_for_notes, counts, print_json, print_quality
+    from nptad.detector import load
+    from nptad.pipeline import score_table
+
+    result = score_table(
+        load(model, device).set_params(verbose=not quiet),
+        table,
+        ignore=column_names(ignore, table.column_names),
+        label=label,
+        fdr=fdr,
+        false_alarm_rate=false_alarm_rate,
+        reasons=reasons,
+    )
+    write_table(result.table(), output)
     if json:
-        print_json(counts(detection, selection.labels))
+        print_json(counts(result.detection, result.labels))
     elif not quiet:
-        console_for_notes().print(counts(detection, None)["text"], markup=False)
-        if selection.labels is not None and output != "-":
-            print_quality(detection, selection.labels)
+        console_for_notes().print(counts(result.detection, None)["text"], markup=False)
+        if result.labels is not None and output != "-":
+            print_quality(result.detection, result.labels)
 
 
 @app.command
@@ -317,7 +322,7 @@ def explain(
     quiet: bool = False,
     json: bool = False,
 ) -> None:
-    """Say why rows are anomalous: cell by cell, seen against expected, and the nearest training row.
+    """Explain the scores of rows: seen and expected values of each cell, and the nearest training row.
 
     Parameters
     ----------
@@ -328,25 +333,28 @@ def explain(
     rows : str
         Row numbers, counted from 0, such as `3,17` or `5-9`.
     ignore : str
-        Columns to set aside, separated by commas.
+        Columns to ignore, separated by commas.
     device : str
-        Such as `cpu` or `cuda`.
+        Device to compute on, such as `cpu` or `cuda`.
     quiet : bool
-        No notes.
+        Do not print notes.
     json : bool
         Print as JSON.
     """
-    from nptad.cli.arguments import column_names, row_numbers
-    from nptad.cli.terminal import explanation_dict, print_explanation, print_json
+    from nptad.cli.arguments import row_numbers
     from nptad.io.read import read_table
-    from nptad.models.persist import load
-    from nptad.pipeline import explain_rows_of
-    from nptad.tables.selection import select_columns
+    from nptad.models.folder import read_schema
+    from nptad.tables.selection import column_names, select_columns
 
-    detector = load(model, device)
-    table = read_table(data, as_text=detector.schema_.text_columns)
+    table = read_table(data, as_text=read_schema(model).text_columns)
     features = select_columns(table, column_names(ignore, table.column_names)).features
-    explanation = explain_rows_of(detector, features, row_numbers(rows, features.num_rows))
+    chosen = row_numbers(rows, features.num_rows)
+
+    from nptad.cli.terminal import explanation_dict, print_explanation, print_json
+    from nptad.detector import load
+    from nptad.pipeline import explain_table
+
+    explanation = explain_table(load(model, device), features, chosen)
     if json:
         print_json(explanation_dict(explanation))
     else:
@@ -355,7 +363,7 @@ def explain(
 
 @app.command
 def info(model: Path, /, *, json: bool = False) -> None:
-    """Show what a saved model was fitted on and how.
+    """Show how a saved model was fitted.
 
     Parameters
     ----------
@@ -365,7 +373,7 @@ def info(model: Path, /, *, json: bool = False) -> None:
         Print as JSON.
     """
     from nptad.cli.terminal import print_json, print_model
-    from nptad.models.persist import load
+    from nptad.detector import load
 
     facts = _facts(load(model, "cpu"))
     print_json(facts) if json else print_model(facts)
@@ -373,7 +381,7 @@ def info(model: Path, /, *, json: bool = False) -> None:
 
 @app.command
 def demo(*, seed: Seed = 0) -> None:
-    """Find ten unusual wines among normal ones, in under a minute.
+    """Find ten unusual wines among normal ones, in less than a minute.
 
     Parameters
     ----------
@@ -385,7 +393,7 @@ def demo(*, seed: Seed = 0) -> None:
     run_demo(seed)
 
 
-app.command("nptad.web.command:serve", help="Open a page in the browser: drop a table, see its anomalies.")
+app.command("nptad.web.command:serve", help="Find anomalies in the browser: drop a table on a page.")
 if find_spec("pooch") and find_spec("psutil"):  # the extra `bench` is installed
     app.command(
         "nptad.bench.commands:app",
@@ -404,24 +412,17 @@ def main() -> None:
     130 interrupted.
     """
     try:
-        with warnings.catch_warnings():
-            warnings.showwarning = _show_note
-            if "--quiet" in sys.argv or os.environ.get("RANK", "0") != "0":
-                warnings.simplefilter("ignore")
+        with _notes("--quiet" in sys.argv):
             app(sys.argv[1:], exit_on_error=False, result_action="return_value")
         sys.stdout.flush()
     except CycloptsError:
         sys.exit(_USAGE_ERROR)  # cyclopts has said what is wrong
     except NPTADError as error:
-        if _has_launcher():
-            from nptad.training.launch import tell_launcher
-
-            tell_launcher(error)
-        else:
+        if not _is_printed_elsewhere(error):
             print(f"nptad: {visible(str(error))}", file=sys.stderr)
         sys.exit(_INPUT_ERROR)
     except KeyboardInterrupt:
-        if not _has_launcher():
+        if launched_rank() == 0:
             print("nptad: interrupted; no file was left half-written.", file=sys.stderr)
         sys.exit(_INTERRUPTED)
     except BrokenPipeError:  # whoever read our output has seen enough
@@ -429,9 +430,29 @@ def main() -> None:
         sys.exit(_BROKEN_PIPE)
 
 
-def _has_launcher() -> bool:
-    """Whether torch's launcher runs this process, one of several, and tells their errors once for all of them."""
-    return "TORCHELASTIC_ERROR_FILE" in os.environ
+def fit_rank(parent: Any) -> None:
+    """What each process of ``nptad fit --nproc`` does."""
+
+    def work(**task: Any) -> dict[str, Any] | None:
+        with _notes(task["quiet"]):
+            return _fit(**task)
+
+    take_part(parent, work)
+
+
+def _is_printed_elsewhere(error: NPTADError) -> bool:
+    """Whether another process, under torchrun, has the same error or the cause of it."""
+    return launched_rank() > 0 and (isinstance(error, TrainingError) or isinstance(error.__cause__, PeerError))
+
+
+@contextmanager
+def _notes(quiet: bool) -> Iterator[None]:
+    """Print warnings as notes; of several processes that train together, only the first prints."""
+    with warnings.catch_warnings():
+        warnings.showwarning = _show_note
+        if quiet or launched_rank() > 0:
+            warnings.simplefilter("ignore")
+        yield
 
 
 def _show_note(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
@@ -439,12 +460,32 @@ def _show_note(message: Warning | str, category: type[Warning], *where: Any, **m
     print(f"nptad: note: {visible(str(message))}", file=sys.stderr)
 
 
-def _detector(features: Any, categorical: str, seed: int, time_limit: float | None, device: str, quiet: bool) -> Any:
-    from nptad.cli.arguments import column_names, require_known
-    from nptad.detector import NPTAD
+def _fit(data: str, model: str, ignore: str, checkpoint: str | None, **choices: Any) -> dict[str, Any] | None:
+    """Fit and save a model; what was learnt, or None if another process trains with this one and saves it."""
+    from nptad.io.read import read_table
+    from nptad.tables.selection import column_names, select_columns
+    from nptad.training.distributed import joined
 
-    categories = column_names(categorical, features.column_names)
-    require_known("--categorical", categories, features.column_names)
+    with joined(choices["device"]) as ranks:
+        table = read_table(data)
+        features = select_columns(table, column_names(ignore, table.column_names)).features
+        detector = _detector(features.column_names, **choices)
+        detector.fit(features, checkpoint=checkpoint)
+    if not ranks.is_first:
+        return None
+    detector.save(model)
+    return _facts(detector)
+
+
+def _detector(
+    names: list[str], categorical: str, seed: int, time_limit: float | None, device: str, quiet: bool
+) -> NPTAD:
+    from nptad.cli.arguments import require_known
+    from nptad.detector import NPTAD
+    from nptad.tables.selection import column_names
+
+    categories = column_names(categorical, names)
+    require_known("--categorical", categories, names)
     return NPTAD(
         categorical_features=categories or None,
         time_limit=time_limit,
@@ -479,7 +520,7 @@ def _names_in(file: str) -> list[str]:
     return []
 
 
-def _facts(detector: Any) -> dict[str, Any]:
+def _facts(detector: NPTAD) -> dict[str, Any]:
     schema = detector.schema_
     return {
         "rows": schema.n_rows,

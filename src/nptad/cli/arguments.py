@@ -1,4 +1,4 @@
-"""What commands make of their arguments: names and numbers in them, and what is refused before any work is done."""
+"""The arguments of commands: parsing names and numbers, and refusing mistakes before any work is done."""
 
 from __future__ import annotations
 
@@ -10,42 +10,22 @@ from pathlib import Path
 
 from nptad.errors import InputError
 from nptad.io.atomic import require_writable_parent
+from nptad.wording import plural
 
 _SHOWN_NAMES = 20
-
-
-def column_names(text: str, existing: Collection[str]) -> list[str]:
-    """The names in a list that is separated by commas, the longest that exists first: a name may have commas in it.
-
-    Examples
-    --------
-    >>> column_names("id,Weight, kg", ["id", "Weight, kg", "size"])
-    ['id', 'Weight, kg']
-    """
-    names, parts = [], text.split(",")
-    while parts:
-        for end in range(len(parts), 0, -1):
-            whole = ",".join(parts[:end])
-            found = next((name for name in (whole, whole.strip()) if name in existing), None)
-            if found is not None:
-                break
-        else:
-            end, found = 1, parts[0].strip()
-        names += [found] if found else []
-        parts = parts[end:]
-    return names
+"""Columns that a message lists."""
 
 
 def require_known(option: str, names: Collection[str], existing: Collection[str]) -> None:
-    """Refuse names that no column has."""
+    """Refuse names that are not columns."""
     unknown = next((name for name in names if name not in existing), None)
     if unknown is not None:
         shown = ", ".join(list(existing)[:_SHOWN_NAMES])
-        raise InputError(f"{option} names {unknown!r}, which is no column to look at; these are {shown}.")
+        raise InputError(f"{option}: there is no column {unknown!r}; the columns are {shown}.")
 
 
 def row_numbers(text: str, n_rows: int) -> list[int]:
-    """The rows in a list of numbers and ranges, counted from 0.
+    """The row numbers in a list of numbers and ranges, counted from 0.
 
     Examples
     --------
@@ -59,58 +39,60 @@ def row_numbers(text: str, n_rows: int) -> list[int]:
         if not is_range:
             raise InputError(f"--rows {text!r} is not a list of row numbers such as 3,17 or 5-9.")
         if int(last or first) >= n_rows:
-            count = f"{n_rows:,} row{'s' if n_rows != 1 else ''}"
-            raise InputError(f"There is no row {int(last or first)}: the table has {count}, counted from 0.")
+            rows_there = plural(n_rows, "row")
+            raise InputError(f"There is no row {int(last or first)}: the table has {rows_there}, counted from 0.")
         rows += range(int(first), int(last or first) + 1)
     if not rows:
-        raise InputError("--rows names no row; give row numbers such as 3,17 or 5-9.")
+        raise InputError("--rows is empty; give row numbers such as 3,17 or 5-9.")
     return rows
 
 
 def check_places(*places: str | PathLike[str] | None) -> None:
-    """Refuse files that cannot be written; now, not after minutes of training."""
+    """Refuse output files that cannot be written, before minutes of training."""
     for place in places:
         if place is None or str(place) == "-":
             continue
         path = Path(place)
         if path.is_dir():
-            raise InputError(f"{place} cannot be written: it is a directory; name a file.")
-        if not path.exists() or path.is_file():  # which is replaced, so that its folder matters
+            raise InputError(f"{place} cannot be written: it is a directory; give a file name.")
+        if not path.exists() or path.is_file():  # a file is replaced, so its directory must be writable
             require_writable_parent(path.resolve())
         elif not os.access(path, os.W_OK):
-            raise InputError(f"{place} cannot be written: you may not write to it.")
+            raise InputError(f"{place} cannot be written: Permission denied.")
 
 
 def writes_parts(output: str) -> bool:
-    """True if the output of ``nptad score`` is a directory of parts."""
+    """Whether the output of ``nptad score`` is a directory of parts."""
     return output.endswith("/") or Path(output).is_dir()
 
 
 def refuse_mixture(
     data: str, output: str, fdr: float | None, label: str | None, jobs: int | None, engine: str, json: bool
 ) -> None:
-    """Refuse options of ``nptad score`` that do not go together."""
+    """Refuse options of ``nptad score`` that cannot be combined."""
     if writes_parts(output):
         if fdr is not None:
             raise InputError(
-                "A false discovery rate needs the p-values of all rows, so that it cannot be held part by part; give "
-                "a --false-alarm-rate, or apply --fdr to the finished p-values as docs/scaling.md shows."
+                "--fdr needs the p-values of all rows at once, and a directory is written part by part; use "
+                "--false-alarm-rate, or apply a false discovery rate to the p-values afterwards (docs/scaling.md)."
             )
         if label is not None:
-            raise InputError("--label needs all rows at once; carry the column along with --ignore instead.")
+            raise InputError(
+                "--label needs all rows at once, not a directory of parts; use --ignore to keep the column."
+            )
         if data == "-":
-            raise InputError("Standard input cannot be scored in parts; name files, or an output file.")
+            raise InputError("Standard input cannot be scored in parts; give input files, or an output file.")
         return
     if output != "-" and not Path(output).suffix:
-        raise InputError(f"{output} has no suffix that says its format, such as .csv; for a directory write {output}/.")
+        raise InputError(f"{output} has no suffix such as .csv; for a directory write {output}/.")
     if has_magic(data) and not Path(data).exists():
-        raise InputError(f"{data} stands for several files, whose scores need a directory: --output scores/.")
+        raise InputError(f"{data} is a pattern for several files; give a directory, such as --output scores/.")
     if jobs is not None or engine != "local":
-        raise InputError("--jobs and --engine are for a directory as output, such as --output scores/.")
+        raise InputError("--jobs and --engine need a directory as output, such as --output scores/.")
     refuse_two_results(output, json)
 
 
 def refuse_two_results(output: str | None, json: bool) -> None:
-    """Refuse a table and a summary that would both go to standard output."""
+    """Refuse to write both a table and a summary to standard output."""
     if json and output == "-":
-        raise InputError("--json and the scores would both go to standard output; name a file with --output.")
+        raise InputError("--json and the scores would both go to standard output; give a file with --output.")

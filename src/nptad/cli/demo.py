@@ -1,4 +1,4 @@
-"""The demo: find ten unusual wines and say what gave them away."""
+"""The demo: find ten unusual wines and say why they are unusual."""
 
 from __future__ import annotations
 
@@ -9,18 +9,20 @@ import pyarrow as pa
 from rich.console import Console
 from rich.table import Table
 from sklearn.datasets import load_wine
-from sklearn.metrics import roc_auc_score
 
 from nptad.detector import NPTAD
+from nptad.explain.sentences import reasons_text
+from nptad.metrics import ranking_metrics
+from nptad.wording import duration, figure
 
 N_ANOMALIES = 10
-SHOWN_ROWS, SHOWN_CELLS = 10, 3
+SHOWN_ROWS = 10
 
 
 def run_demo(seed: int = 0) -> None:
-    """Fit on half of the normal wines, score the rest and ten anomalies, print what was found.
+    """Fit on half of the normal wines, score the other half and ten anomalies, and print the result.
 
-    The data are scikit-learn's wine set arranged as ODDS does: classes 2 and 3 are normal, ten wines of class 1 are
+    The data are scikit-learn's wine set, arranged as in ODDS: classes 2 and 3 are normal, and ten wines of class 1 are
     anomalies. The split is the paper's.
     """
     console = Console()
@@ -40,24 +42,17 @@ def run_demo(seed: int = 0) -> None:
     scores = -detector.score_samples(test)
     seconds = time.perf_counter() - started
 
-    order = np.argsort(-scores, kind="stable")
-    f1 = truth[order[:N_ANOMALIES]].mean()
+    quality = ranking_metrics(truth, scores)
     console.print(
-        f"{len(test)} new wines, {N_ANOMALIES} of them of a third cultivar: F1 {100 * f1:.1f} %, "
-        f"AUROC {100 * roc_auc_score(truth, scores):.1f} % ({seconds:.0f} s)."
+        f"{len(test)} new wines, {N_ANOMALIES} of them of a third cultivar: F1 {100 * quality['f1_at_k']:.1f}%, "
+        f"AUROC {100 * quality['auroc']:.1f}% ({duration(seconds)})."
     )
-    table = Table(
-        title="The ten most anomalous wines and what gave them away (seen, expected or nearest)", title_justify="left"
-    )
+    table = Table(title="The ten most anomalous wines and the reasons", title_justify="left")
     table.add_column("wine", justify="right")
     table.add_column("score", justify="right")
     table.add_column("third cultivar?", justify="center")
-    table.add_column("because of")
-    shown = order[:SHOWN_ROWS]
+    table.add_column("reasons")
+    shown = np.argsort(-scores, kind="stable")[:SHOWN_ROWS]
     for i, why in zip(shown, detector.explain(test.take(shown)), strict=True):
-        because = ", ".join(
-            f"{r.column} {r.seen:.4g} ({f'not {r.expected:.4g}' if r.nearest is None else f'nearest {r.nearest:.4g}'})"
-            for r in why.reasons[:SHOWN_CELLS]
-        )
-        table.add_row(str(tested[i]), f"{scores[i]:.2f}", "yes" if truth[i] else "no", because)
+        table.add_row(str(tested[i]), figure(scores[i]), "yes" if truth[i] else "no", reasons_text(why))
     console.print(table)

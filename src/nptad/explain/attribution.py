@@ -13,7 +13,7 @@ from nptad.scoring.ensemble import Ensemble
 from nptad.scoring.folds import MemberAssignment
 from nptad.scoring.nearest import nearest_without_each_cell
 from nptad.scoring.score import context_weights, expected_cells, mask_losses, pair_losses
-from nptad.tables.encode import decode_cell, encode, match, readable
+from nptad.tables.encode import decode_cell, encode_cells, match, readable
 from nptad.tables.frames import backend_of, read_columns
 from nptad.tables.schema import Category, Schema
 
@@ -33,26 +33,38 @@ _SUSPECTS = 32
 """Cells of a row, those with the largest losses, that are ignored in turn to see what becomes of the others."""
 
 
-def explain_rows(ensemble: Ensemble, schema: Schema, table: Any, verbose: bool = False) -> Explanation:
-    """Explain every row of a table; of one without rows, such as the anomalies where there are none, nothing."""
+def explain_rows(
+    ensemble: Ensemble, schema: Schema, table: Any, by_member: np.ndarray | None = None, verbose: bool = False
+) -> Explanation:
+    """Explain every row of a table; a table without rows gives an explanation without rows.
+
+    ``by_member`` are the scores of the rows under each member, if they are known already.
+    """
     if getattr(table, "shape", (1,))[0] == 0:
         return Explanation((), backend_of(table))
-    x, cells = encode(schema, table), match(schema, read_columns(table))
+    cells = match(schema, read_columns(table))
+    x = encode_cells(schema, cells)
     rows: list[RowExplanation] = []
     with progress_bar("Explaining", len(x), verbose) as advance:
         for start in range(0, len(x), _ROWS_AT_ONCE):
             block = slice(start, start + _ROWS_AT_ONCE)
             seen = {name: column[block] for name, column in cells.items()}
-            rows += _explain_block(ensemble, schema, x[block], seen, start)
+            known = None if by_member is None else by_member[block]
+            rows += _explain_block(ensemble, schema, x[block], seen, known, start)
             advance(len(x[block]))
     return Explanation(tuple(rows), backend_of(table))
 
 
 def _explain_block(
-    ensemble: Ensemble, schema: Schema, x: np.ndarray, cells: dict[str | int, np.ndarray], first_row: int
+    ensemble: Ensemble,
+    schema: Schema,
+    x: np.ndarray,
+    cells: dict[str | int, np.ndarray],
+    by_member: np.ndarray | None,
+    first_row: int,
 ) -> list[RowExplanation]:
     assignment = ensemble.assign_members(x)
-    by_member = ensemble.member_scores(x, assignment)
+    by_member = ensemble.member_scores(x, assignment) if by_member is None else by_member
     scores = assignment.mean(by_member)
     masks = ensemble.masks.to(ensemble.device)
     used, n_rows, n_numeric = schema.used, len(x), schema.layout.n_numeric
@@ -67,8 +79,8 @@ def _explain_block(
         numeric[judged] += weight * expected.numeric.double().cpu().numpy()
         probabilities[judged] += weight[..., None] * expected.log_probabilities.double().exp().cpu().numpy()
         if member.cache:
-            leaned = context_weights(member, rows, masks, self_index).cpu().numpy()
-            attention[np.ix_(judged, np.searchsorted(attended, ensemble.context_rows[k]))] += weight * leaned
+            weights = context_weights(member, rows, masks, self_index).cpu().numpy()
+            attention[np.ix_(judged, np.searchsorted(attended, ensemble.context_rows[k]))] += weight * weights
     suspicion, losses = _suspicion(ensemble, x, assignment)
     shares, near = _shares(suspicion), None
     if ensemble.model.settings.aggregation == "nearest":
@@ -160,7 +172,7 @@ class _Comparison:
     otherwise: np.ndarray
     """The same of the row that is nearest when a cell is ignored, (n, D)."""
     distance: np.ndarray
-    """How far it is, (n,); 1 is usual."""
+    """How far it is, (n,), in units of the baseline."""
     part: np.ndarray
     """What the distance makes of the score, between 0 and 1, (n, 1)."""
     shares: np.ndarray

@@ -1,4 +1,4 @@
-"""Explanations as lines, plots and HTML."""
+"""Explanations as plots and HTML."""
 
 from __future__ import annotations
 
@@ -8,55 +8,43 @@ from typing import TYPE_CHECKING
 
 from nptad.errors import NPTADError
 from nptad.tables.schema import Category
+from nptad.wording import FEW_LETTERS, cell, estimate, figure, percent, plural, shorten
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from nptad.explain.result import RowExplanation
+    from nptad.explain.result import CellReason, RowExplanation
 
 _SHOWN_CELLS = 10
 """Cells drawn or listed for a row; the others are summed up."""
-
 
 SHOWN_ROWS = 20
 """Rows that a notebook shows."""
 
 
-_SHOWN_LETTERS = 30
-"""Letters of a name or a cell in plots and pages."""
-
-
 def encodable(value: Category | int | None) -> str | None:
-    """The value as text that UTF-8 can hold, which is not true of every Python string; None stays None."""
+    """The value as text that UTF-8 can encode, unlike some Python strings; None stays None."""
     return None if value is None else str(value).encode(errors="replace").decode()
 
 
-def _short(value: Category | int | None) -> str:
-    """A name or a cell for people: one line, not too long, numbers rounded."""
-    if value is None:
-        return "(none)"
-    text = f"{value:.6g}" if isinstance(value, float) else str(encodable(value))
-    text = "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in text)
-    return text if len(text) <= _SHOWN_LETTERS else text[: _SHOWN_LETTERS - 1] + "…"
-
-
 def _shown_cells(row: RowExplanation) -> list[tuple[str, float, str]]:
-    """Column, contribution and values of the cells to show; the last line sums up what is left."""
-    lines = [
-        (
-            _short(reason.column),
-            reason.contribution,
-            _short(reason.seen)
-            + ("" if reason.probability is None else f" (probability {reason.probability:.1%})")
-            + f", expected {_short(reason.expected)}"
-            + ("" if reason.nearest is None else f", {_short(reason.nearest)} in the row nearest otherwise"),
-        )
-        for reason in row.reasons[:_SHOWN_CELLS]
-    ]
+    """Column, contribution and values of the cells to show; the last line sums up the others."""
+    lines = [(_name(reason), reason.contribution, _values(reason)) for reason in row.reasons[:_SHOWN_CELLS]]
     rest = row.reasons[_SHOWN_CELLS:]
     if rest:
-        lines.append((f"{len(rest):,} other cells", sum(reason.contribution for reason in rest), ""))
+        lines.append((plural(len(rest), "other cell"), sum(reason.contribution for reason in rest), ""))
     return lines
+
+
+def _name(reason: CellReason) -> str:
+    return shorten(str(reason.column), FEW_LETTERS)
+
+
+def _values(reason: CellReason) -> str:
+    probability = "" if reason.probability is None else f" ({percent(reason.probability)} likely)"
+    expected = "a rare value" if reason.expected is None else estimate(reason.expected, FEW_LETTERS)
+    nearest = "" if reason.nearest is None else f", a similar row has {cell(reason.nearest, FEW_LETTERS)}"
+    return f"{cell(reason.seen, FEW_LETTERS)}{probability}, expected {expected}{nearest}"
 
 
 def plot_row(row: RowExplanation) -> Axes:
@@ -68,13 +56,13 @@ def plot_row(row: RowExplanation) -> Axes:
     lines = _shown_cells(row)
     _, axes = pyplot.subplots(figsize=(8, 1 + 0.4 * len(lines)), layout="constrained")
     axes.barh(range(len(lines)), [contribution for _, contribution, _ in lines], color="#a9c6e3")
-    # Names and cells may hold dollar signs: they are text, never formulas.
+    # Names and cells may contain dollar signs: they are text, never formulas.
     axes.set_yticks(range(len(lines)), [name for name, _, _ in lines], parse_math=False)
     for place, (*_, values) in enumerate(lines):
         axes.text(0, place, f" {values}", va="center", size="small", parse_math=False, in_layout=False)
     axes.invert_yaxis()
     axes.set_xlabel("contribution to the score")
-    axes.set_title(f"Row {row.row}: score {row.score:.4g}")
+    axes.set_title(f"Row {row.row}: score {figure(row.score)}")
     axes.spines[["top", "right"]].set_visible(False)
     return axes
 
@@ -88,26 +76,27 @@ def _row_html(row: RowExplanation) -> str:
     lines = _shown_cells(row)
     largest = max((contribution for _, contribution, _ in lines), default=0.0) or 1.0
     cells = "".join(
-        f'<tr><td style="text-align:left">{escape(name)}</td><td>{contribution:.4g}</td>'
+        f'<tr><td style="text-align:left">{escape(name)}</td><td>{figure(contribution)}</td>'
         f'<td style="text-align:left"><div style="background:#a9c6e3;height:.8em;'
         f'width:{max(contribution, 0) / largest * 8:.2f}em"></div></td>'
         f'<td style="text-align:left">{escape(values)}</td></tr>'
         for name, contribution, values in lines
     )
-    rows = ", ".join(f"{training.row} ({training.weight:.1%})" for training in row.attended_rows)
-    leaned = (
-        f"<p>Leaned on training rows {rows}. All training rows together: {row.training_share:.1%}; the rest of the "
-        "attention between rows went to the row itself.</p>"
-        if rows
-        else ""
-    )
     nearest = (
-        f"<p>The nearest training row is {row.nearest.row}, {row.nearest.distance:,.1f} times as far as usual.</p>"
+        f"<p>The nearest training row is {row.nearest.row}, at {figure(row.nearest.distance, 2)} times the usual "
+        "distance.</p>"
         if row.nearest
         else ""
     )
+    rows = ", ".join(f"{training.row} ({percent(training.weight)})" for training in row.attended_rows)
+    attended = (
+        f"<p>Attended training rows: {rows}. All training rows together have {percent(row.training_share)} of the "
+        "attention; the row itself has the rest.</p>"
+        if rows
+        else ""
+    )
     return (
-        f'<p><b>Row {row.row}</b>: score {row.score:.4g}</p><table><tr><th style="text-align:left">column</th>'
+        f'<p><b>Row {row.row}</b>: score {figure(row.score)}</p><table><tr><th style="text-align:left">column</th>'
         f'<th>contribution</th><th></th><th style="text-align:left">seen and expected</th></tr>{cells}</table>'
-        f"{nearest}{leaned}"
+        f"{nearest}{attended}"
     )

@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 from nptad.explain.display import SHOWN_ROWS, encodable, plot_row, rows_html
 
+EXPLAINED_ROWS = 10
+"""Rows with the highest scores that are explained if fewer are flagged."""
+
 
 @dataclass(frozen=True)
 class CellReason:
@@ -54,7 +57,7 @@ class NearestRow:
     row: int
     """Its position in the training table."""
     distance: float
-    """How far it is; 1 is usual between a training row and the nearest other one (root mean square)."""
+    """How far it is; 1 is the root mean square of the same distance over training rows."""
 
 
 @dataclass(frozen=True)

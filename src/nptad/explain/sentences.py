@@ -1,39 +1,55 @@
-"""The reasons of a row in one line."""
+"""Results in one sentence: how many rows are flagged, and the reasons for one row."""
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from nptad.explain.result import CellReason, RowExplanation
+from nptad.wording import FEW_LETTERS, cell, estimate, percent, plural, shorten
+
+if TYPE_CHECKING:
+    from nptad.scoring.calibrate import Detection
 
 _REASONS = 3
-"""Reasons that a result names for a row, at most."""
-
+"""Reasons named for a row at most."""
 
 _LEAST_OF_FIRST = 0.1
-"""Share of the first reason's contribution that another must have to be named."""
+"""A reason is named if its contribution is at least this share of the first one's."""
+
+
+def headline(detection: Detection) -> str:
+    """The result in one sentence, without a full stop.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from nptad.scoring.calibrate import Detection
+    >>> found = Detection(np.ones(40), np.ones(40), np.arange(40) < 1, 0.01, "false_alarm_rate", 0.01, "pandas")
+    >>> headline(found)
+    '1 of 40 rows looks anomalous at a false-alarm rate of 1%'
+    """
+    n_flagged, rows = int(detection.anomaly.sum()), plural(len(detection.score), "row")
+    which = f"{n_flagged:,} of {rows} look{'s' * (n_flagged == 1)}" if n_flagged else f"None of {rows} looks"
+    rule = "false discovery rate" if detection.rule == "fdr" else "false-alarm rate"
+    return f"{which} anomalous at a {rule} of {percent(detection.rate)}"
 
 
 def reasons_text(why: RowExplanation) -> str:
-    """The cells that gave a row away, in one line: the first and what comes near it."""
+    """The cells that contribute most to a row's score, in one line."""
     parts: list[str] = []
     for reason in why.reasons[:_REASONS]:
         if parts and reason.contribution < _LEAST_OF_FIRST * why.reasons[0].contribution:
             break
-        parts.append(f"{_short(reason.column)} is {_short(reason.seen)}{_expectation(reason)}")
+        name, seen = shorten(str(reason.column), FEW_LETTERS), cell(reason.seen, FEW_LETTERS)
+        parts.append(f"{name} is {seen}{_expectation(reason)}")
     return "; ".join(parts)
 
 
 def _expectation(reason: CellReason) -> str:
     if reason.nearest is not None:
-        return f", {_short(reason.nearest)} in the row nearest otherwise"
+        return f", a similar row has {cell(reason.nearest, FEW_LETTERS)}"
     if reason.expected is None:
         return ""
     if reason.probability is not None and reason.expected == reason.seen:  # the likeliest category, but not likely
-        return f", {reason.probability:.1%} likely"
-    return f", expected {_short(reason.expected)}"
-
-
-def _short(value: object, letters: int = 30) -> str:
-    if value is None:
-        return "missing"
-    text = f"{value:.4g}" if isinstance(value, float) else str(value)
-    return text if len(text) <= letters else text[: letters - 1] + "…"
+        return f", {percent(reason.probability)} likely"
+    return f", expected {estimate(reason.expected, FEW_LETTERS)}"

@@ -21,10 +21,6 @@ _FEW_CELLS = 24
 _PAIRS_AT_A_TIME = 2**18
 """Attention weights between cells that a CPU holds at a time: they stay in its cache."""
 
-_WIDTH_GRAIN = 4
-"""Heads in the fused kernel are padded to a multiple of this many numbers: with other widths the last bits of a row
-depend on its place in the batch."""
-
 
 def attention(q: Tensor, k: Tensor, v: Tensor, drop: Dropout | None) -> Tensor:
     """softmax(Q K^T / sqrt(h_k)) V over the second last axis; fused unless attention weights are dropped."""
@@ -39,7 +35,7 @@ def attention(q: Tensor, k: Tensor, v: Tensor, drop: Dropout | None) -> Tensor:
 
 def same_width(q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Pad with zeros to the one width the fused kernel asks of queries, keys and values; no result changes."""
-    width = -(-max(q.shape[-1], v.shape[-1]) // _WIDTH_GRAIN) * _WIDTH_GRAIN
+    width = max(q.shape[-1], v.shape[-1])
     q, k, v = (F.pad(t, (0, width - t.shape[-1])) if t.shape[-1] < width else t for t in (q, k, v))
     return q, k, v
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import warnings
 from collections.abc import Iterable
 from math import comb
 
@@ -11,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nptad.errors import InputError, MaskBankWarning
+from nptad.errors import InputError, MaskBankWarning, warn
 
 
 def bank_size(n_features: int, sizes: Iterable[int]) -> int:
@@ -55,18 +54,16 @@ def mask_bank(n_features: int, sizes: Iterable[int], max_masks: int, seed: int) 
         subsets = [s for size in sizes for s in itertools.combinations(range(n_features), size)]
     elif len(sizes) == 1:
         if max_masks * sizes[0] < n_features:
-            warnings.warn(
+            warn(
                 f"max_masks={max_masks:,} masks of {sizes[0]:,} cells leave some of the {n_features:,} columns out of "
                 f"the score; take at least {-(-n_features // sizes[0]):,}.",
                 MaskBankWarning,
-                stacklevel=2,
             )
         subsets = _deal_subsets(n_features, sizes[0], max_masks, np.random.default_rng(seed))
     else:
-        warnings.warn(
+        warn(
             f"The mask bank has {total:,} masks; a random sample of max_masks={max_masks:,} of them is used.",
             MaskBankWarning,
-            stacklevel=2,
         )
         subsets = _sample_subsets(n_features, sizes, max_masks, np.random.default_rng(seed))
     bank = torch.zeros(len(subsets), n_features, dtype=torch.bool)

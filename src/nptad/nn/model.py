@@ -76,8 +76,8 @@ class NPT(nn.Module):
         self.index_embedding = _weight(random, (n_features, dim), fan_in=dim)
         self.type_embedding = _weight(random, (2, dim), fan_in=dim)
         self.blocks = nn.ModuleList(_block(layer, n_features, settings, random) for layer in range(settings.n_layers))
-        # Linear(E, e_j) of each feature. Categorical outputs are padded to one width; a multiple of 8, so that the
-        # matrix product gives a row the same bits wherever it stands in a batch.
+        # Linear(E, e_j) of each feature. Categorical outputs are padded to one width, a multiple of 8, as in saved
+        # models; the width also decides how many random numbers the initial weights take.
         n_classes = -(-max(layout.cardinalities, default=0) // 8) * 8
         n_categorical = len(layout.cardinalities)
         self.out_numeric = _weight(random, (layout.n_numeric, dim), fan_in=dim)

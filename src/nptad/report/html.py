@@ -1,4 +1,4 @@
-"""A summary as one self-contained HTML file: no network, no CDN, every text escaped."""
+"""A summary as one self-contained HTML file: it loads nothing, and every text is escaped."""
 
 from __future__ import annotations
 
@@ -11,23 +11,24 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from nptad import wording
 from nptad.errors import InputError
 from nptad.io.atomic import writing
 from nptad.report import svg
-from nptad.wording import figure, number, percent
+from nptad.wording import duration, figure, moment, number, percent, plural
 
 if TYPE_CHECKING:
-    from jinja2 import Template
+    from jinja2 import BaseLoader, Environment, Template
 
 HEAT_LIMITS = (0.005, 0.03, 0.08, 0.15, 0.25, 0.4, 0.6)
-"""Shares from which on a cell of the heat map has the next colour."""
+"""The lowest share of each colour of the heat map."""
 
-_WHOLE = 20
-"""Letters up to which a name or a date is not broken into two lines."""
+_UNBROKEN = 20
+"""A name or a date of at most this many letters is not broken into two lines."""
 
 
 def render(summary: dict[str, Any]) -> str:
-    """Make the page.
+    """Render the report.
 
     Parameters
     ----------
@@ -37,7 +38,7 @@ def render(summary: dict[str, Any]) -> str:
     Returns
     -------
     str
-        A whole HTML document. The same summary gives the same document.
+        A complete HTML document. The same summary gives the same document.
 
     Raises
     ------
@@ -45,7 +46,7 @@ def render(summary: dict[str, Any]) -> str:
         If jinja2 is not installed.
     """
     template = _template()
-    from markupsafe import Markup  # which comes with jinja2
+    from markupsafe import Markup  # installed with jinja2
 
     result, labels = summary["result"], summary["labels"]
     drawn = {
@@ -63,6 +64,7 @@ def render(summary: dict[str, Any]) -> str:
     style, script = _resource("style.css"), _resource("script.js")
     return template.render(
         s=summary,
+        created=datetime.fromisoformat(summary["created"]),
         style=Markup(style),
         script=Markup(script),
         policy=_policy(style, script),
@@ -73,14 +75,14 @@ def render(summary: dict[str, Any]) -> str:
 
 
 def write_report(summary: dict[str, Any], path: str | Path) -> None:
-    """Write the page to a file, whole or not at all; into a device or a pipe as it is.
+    """Write the report to a file. The file is written completely or not at all, unless it is a device or a pipe.
 
     Parameters
     ----------
     summary : dict
         From :func:`nptad.report.summarise`.
     path : path
-        The HTML file; one that exists is replaced.
+        The HTML file; an existing file is replaced.
 
     Raises
     ------
@@ -97,40 +99,72 @@ def write_report(summary: dict[str, Any], path: str | Path) -> None:
         raise InputError(f"{path} cannot be written: {error.strerror or error}.") from error
 
 
-@cache
-def _template() -> Template:
+def make_environment(loader: BaseLoader | None = None) -> Environment:
+    """Templates that escape every text and refuse undefined names, with our filters; the web page uses it too.
+
+    Raises
+    ------
+    InputError
+        If jinja2 is not installed.
+    """
     try:
         from jinja2 import Environment, StrictUndefined
     except ImportError as error:
         raise InputError("A report needs jinja2; install it with pip install 'nptad[report]'.") from error
-    from markupsafe import Markup, escape
+    from markupsafe import Markup, escape  # installed with jinja2
 
-    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    environment = Environment(
+        loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
 
     def text(value: str) -> Markup:
-        """A text of the table, isolated so that its direction does not turn what is around it."""
-        whole = len(value) <= _WHOLE and not any(letter.isspace() for letter in value)
-        return Markup('<bdi class="whole">{}</bdi>' if whole else "<bdi>{}</bdi>").format(value)
+        """A text of the user, isolated so that its direction does not turn the text around it."""
+        unbroken = len(value) <= _UNBROKEN and not any(letter.isspace() for letter in value)
+        return Markup('<bdi class="whole">{}</bdi>' if unbroken else "<bdi>{}</bdi>").format(value)
 
-    def cell(value: Any, digits: int = 6) -> Markup:
-        if value is None:
-            return Markup('<span class="muted">missing</span>')
-        if value == "":
-            return Markup('<span class="muted">empty text</span>')
-        if isinstance(value, bool):
-            return escape(str(value).lower())
-        return text(value) if isinstance(value, str) else escape(number(value, digits))
+    def cell(value: Any, digits: int = wording.DIGITS) -> Markup:
+        """A cell of a summary, which has shortened its texts already."""
+        if value is None or value == "":
+            return Markup('<span class="muted">{}</span>').format(wording.cell(value))
+        return text(value) if isinstance(value, str) else escape(wording.cell(value, digits=digits))
+
+    def estimate(value: Any) -> Markup:
+        return cell(value, wording.ESTIMATE_DIGITS)
+
+    def reason(cell_reason: dict[str, Any]) -> Markup:
+        """One of the ``reasons`` of a summary in a few words."""
+        seen, expected, nearest = (cell_reason[name] for name in ("seen", "expected", "nearest"))
+        remark = Markup("")
+        if nearest is not None:
+            remark = Markup(', <span class="muted">a similar row has {}</span>').format(cell(nearest))
+        elif expected == seen and cell_reason["probability"] is not None:
+            remark = Markup(', <span class="muted">{} likely</span>').format(percent(cell_reason["probability"]))
+        elif expected is not None:
+            remark = Markup(', <span class="muted">expected {}</span>').format(estimate(expected))
+        return Markup("<b>{}</b> {}{}").format(text(cell_reason["column"]), cell(seen), remark)
 
     environment.filters |= {
         "text": text,
         "cell": cell,
+        "estimate": estimate,
+        "reason": reason,
         "number": number,
         "figure": figure,
-        "percent": lambda share: percent(share).replace(" ", "\N{NO-BREAK SPACE}"),
-        "tight": lambda sentence: sentence.replace(" %", "\N{NO-BREAK SPACE}%"),
+        "percent": percent,
         "count": lambda value: f"{value:,}",
-        "duration": _duration,
-        "moment": _moment,
+        "plural": plural,
+        "duration": duration,
+        "moment": moment,
+    }
+    return environment
+
+
+@cache
+def _template() -> Template:
+    environment = make_environment()
+    from markupsafe import Markup
+
+    environment.filters |= {
         "missing": _missing,
         "setting": _setting,
         "breakable": lambda name: Markup("_<wbr>").join(name.split("_")),
@@ -146,7 +180,7 @@ def _resource(name: str) -> str:
 
 
 def _policy(style: str, script: str) -> str:
-    """A content security policy under which this style and this script are all that counts."""
+    """A content security policy that allows this style and this script and nothing else."""
 
     def source(text: str) -> str:
         return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
@@ -158,7 +192,7 @@ def _policy(style: str, script: str) -> str:
 
 
 def _script_json(summary: dict[str, Any]) -> str:
-    """JSON that can stand in a script element: nothing in it can end the element or a line."""
+    """JSON for a script element: nothing in it can end the element or a line."""
     text = json.dumps(summary, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
 
@@ -166,19 +200,6 @@ def _script_json(summary: dict[str, Any]) -> str:
 def _heat_cell(share: float) -> str:
     level = sum(share >= limit for limit in HEAT_LIMITS)
     return f'<td class="h{level}">{max(1, round(100 * share))}</td>' if level else "<td></td>"
-
-
-def _duration(seconds: float) -> str:
-    if seconds < 1:
-        return "under a second"
-    if seconds < 120:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
-
-
-def _moment(created: str) -> str:
-    moment = datetime.fromisoformat(created)
-    return f"{moment.day} {moment:%B %Y, %H:%M} UTC"
 
 
 def _missing(count: int, n_rows: int) -> str:

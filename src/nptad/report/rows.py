@@ -1,92 +1,56 @@
-"""The listed rows of a report: which they are, why they are listed, and what the model compared them with."""
+"""The listed rows of a report: which rows, why, and which training rows they were compared with."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import narwhals.stable.v2 as nw
 import numpy as np
 import pyarrow as pa
 
-from nptad.detector import NPTAD
-from nptad.errors import InputError
-from nptad.explain.result import Explanation, RowExplanation
+from nptad.explain.result import EXPLAINED_ROWS, Explanation, RowExplanation
 from nptad.scoring.calibrate import Detection
-from nptad.tables.encode import decode_cell, encode, match, readable
-from nptad.tables.frames import frame_of, read_columns
+from nptad.tables.encode import decode_cell, match, readable
+from nptad.tables.frames import RawColumns
 from nptad.tables.schema import Schema
-from nptad.wording import rounded, shorten, shorten_value
+from nptad.wording import cell, rounded, shorten, shorten_value
+
+if TYPE_CHECKING:
+    from nptad.detector import NPTAD
 
 LISTED_ROWS = 200
-"""Rows listed at most, if nothing is said."""
-
-SHOWN_WITHOUT_ANOMALIES = 10
-"""Rows listed if none is flagged: those with the highest scores."""
+"""Rows listed at most, by default."""
 
 SHOWN_REASONS = 10
-"""Cells listed for a row, those with the largest contributions; the others are summed up."""
+"""Cells with the largest contributions that are listed for a row; the others are summed up."""
 
 ATTENDED_ROWS = 5
-"""Training rows listed for an anomaly, those with the largest weights."""
+"""Training rows with the largest weights that are listed for a row."""
 
 TRAINING_CELLS = 3
-"""Their cells that are listed: in the columns of the first reasons."""
-
-_BLOCK_ROWS = 2**16
+"""Cells listed of a training row: those in the columns of the first reasons."""
 
 
-class Rows:
-    """A table of any kind, of which some rows are taken."""
-
-    def __init__(self, table: Any) -> None:
-        try:
-            self._frame = frame_of(table)
-        except TypeError:
-            self._frame = table if isinstance(table, np.ndarray) else np.asarray(table)
-
-    def __len__(self) -> int:
-        return len(self._frame)
-
-    def take(self, places: slice | np.ndarray) -> Any:
-        """Some rows, as a table of the same kind."""
-        part = self._frame[places, :]
-        return part.to_native() if isinstance(part, nw.DataFrame) else part
-
-    def count_missing(self, schema: Schema) -> list[int]:
-        """Missing cells of each column, a block of rows at a time, so that memory does not grow with the table."""
-        counts = np.zeros(len(schema.columns), dtype=int)
-        for start in range(0, len(self), _BLOCK_ROWS):
-            cells = match(schema, read_columns(self.take(slice(start, start + _BLOCK_ROWS)), start))
-            counts += [_count_missing(cells[column.name]) for column in schema.columns]
-        return counts.tolist()
+def count_missing(schema: Schema, columns: RawColumns) -> list[int]:
+    """Missing cells of each column."""
+    cells = match(schema, columns)
+    return [_count_missing(cells[column.name]) for column in schema.columns]
 
 
 def choose(detection: Detection, max_rows: int) -> np.ndarray:
     """The rows to list, highest score first: of the flagged ones, or of all if none is flagged."""
     n_flagged = int(detection.anomaly.sum())
-    return detection.ranking()[: min(max_rows, n_flagged or SHOWN_WITHOUT_ANOMALIES)]
+    return detection.ranking()[: min(max_rows, n_flagged or EXPLAINED_ROWS)]
 
 
 def key_texts(keys: pa.Table, rows: np.ndarray) -> list[list[str | None]]:
-    """What tells each of these rows apart."""
+    """The keys of these rows as texts."""
     values = [[column[int(row)].as_py() for column in keys.columns] for row in rows]
-    return [[None if value is None else shorten(str(value)) for value in row] for row in values]
+    return [[value if value is None else cell(value) if value != "" else "" for value in row] for row in values]
 
 
-def pick(explanation: Explanation, rows: np.ndarray) -> Explanation:
-    """The explanations of these rows, which are found by their numbers."""
-    of_row = {why.row: why for why in explanation}
-    try:
-        return replace(explanation, rows=tuple(of_row[int(row)] for row in rows))
-    except KeyError as missing:
-        raise InputError(f"The explanation lacks row {missing}, which is to be listed.") from None
-
-
-def describe(detector: NPTAD, listed: Any, explanation: Explanation) -> list[dict[str, Any]]:
-    """What is said about each listed row: its suspicious cells, its nearest training row, those the model leaned on."""
+def describe(detector: NPTAD, explanation: Explanation) -> list[dict[str, Any]]:
+    """For each listed row its suspicious cells, its nearest training row and the attended training rows."""
     schema, ensemble = detector.schema_, detector.ensemble_
-    known = ensemble.assign_members(encode(schema, listed)).training_row >= 0
     column_of = {column.name: (j, column) for j, column in enumerate(schema.used)}
     place_of = {int(row): place for place, row in enumerate(ensemble.context_source)}
 
@@ -109,13 +73,12 @@ def describe(detector: NPTAD, listed: Any, explanation: Explanation) -> list[dic
 
     return [
         {
-            "in_training": bool(in_training),
             **_reasons(why),
             "nearest": nearest(why),
             "attended_rows": attended_rows(why),
             "training_share": rounded(why.training_share),
         }
-        for in_training, why in zip(known, explanation, strict=True)
+        for why in explanation
     ]
 
 
@@ -128,7 +91,7 @@ def heat_map(schema: Schema, explanation: Explanation) -> dict[str, Any]:
     totals = shares.sum(axis=1, keepdims=True)
     shares /= np.where(totals > 0, totals, 1.0)
     order = np.argsort(-shares.sum(axis=0), kind="stable")
-    names = [shorten_value(str(column.name)) for column in schema.used]
+    names = [shorten(str(column.name)) for column in schema.used]
     return {"columns": [names[j] for j in order], "shares": shares[:, order].round(4).tolist()}
 
 
@@ -138,7 +101,7 @@ def _reasons(why: RowExplanation) -> dict[str, Any]:
     return {
         "reasons": [
             {
-                "column": shorten_value(str(reason.column)),
+                "column": shorten(str(reason.column)),
                 "seen": shorten_value(reason.seen),
                 "expected": shorten_value(reason.expected),
                 "contribution": rounded(reason.contribution),

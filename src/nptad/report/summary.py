@@ -1,4 +1,4 @@
-"""What a report says, as plain values: the same dict feeds the HTML file, the JSON output and the web page."""
+"""The content of a report as plain values: one dict for the HTML file, the JSON output and the web page."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from importlib.metadata import version
 from numbers import Integral
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pyarrow as pa
-from sklearn.base import BaseEstimator
 
-from nptad.detector import NPTAD
 from nptad.errors import InputError
-from nptad.explain.result import Explanation
-from nptad.report.metrics import judge
-from nptad.report.rows import LISTED_ROWS, Rows, choose, describe, heat_map, key_texts, pick
+from nptad.metrics import judge
+from nptad.report.rows import LISTED_ROWS, choose, count_missing, describe, heat_map, key_texts
 from nptad.report.statement import state
 from nptad.scoring.calibrate import Detection
 from nptad.tables.encode import readable
 from nptad.tables.schema import Column
 from nptad.wording import rounded, shorten, shorten_value
+
+if TYPE_CHECKING:
+    from nptad.detector import NPTAD
+    from nptad.pipeline import TableResult
 
 BINS = 50
 """Bars of the score histogram."""
@@ -36,107 +36,98 @@ _CATEGORIES = 5
 """Categories listed for a column."""
 
 _KEYS = 3
-"""Columns shown that tell rows apart."""
+"""Key columns shown."""
 
 _LONG_TAIL = 20.0
-"""A highest score this many times the median asks for a logarithmic axis."""
+"""The axis is logarithmic if the highest score is this many times the median."""
 
 _LONGEST_CODE = 2000
 _PACKAGES = ("nptad", "torch", "numpy", "scikit-learn", "narwhals", "pyarrow")
 
 
 def summarise(
-    detector: NPTAD,
-    table: Any,
-    detection: Detection,
+    result: TableResult,
     *,
-    explanation: Explanation | None = None,
-    keys: pa.Table | None = None,
-    labels: Any = None,
     source: str = "data.csv",
     max_rows: int = LISTED_ROWS,
     seed: int | None = None,
     command: str | None = None,
 ) -> dict[str, Any]:
-    """Sum up what was found in a table and why.
+    """Summarise which rows of a table are anomalous, and why.
 
-    Explains the most anomalous flagged rows. If none is flagged, it explains the ten most anomalous rows and says that
-    none was selected. The size of the result depends on ``max_rows`` and the columns, not on the rows of the table.
+    The most anomalous flagged rows are listed. If no row is flagged, the ten most anomalous rows are listed, and the
+    summary says that none is flagged. The size of the summary depends on ``max_rows`` and the columns, not on the rows
+    of the table.
 
     Parameters
     ----------
-    detector : NPTAD
-        The fitted detector.
-    table : DataFrame, pyarrow.Table or 2-D array
-        The rows that were judged.
-    detection : Detection
-        What ``detector.detect(table)`` gave.
-    explanation : Explanation, optional
-        If there is one already: of at least the rows that will be listed, with their numbers in the table.
-    keys : pyarrow.Table, optional
-        Columns that tell the rows apart, such as an order number; the first three are shown.
-    labels : array of 0 and 1, optional
-        1 for the rows that are known to be anomalies.
+    result : TableResult
+        What :func:`nptad.detect_table` or :func:`nptad.score_table` found.
     source : str
-        What to call the table, such as its file name.
+        Name of the table, such as its file name.
     max_rows : int
         Rows to list at most.
     seed : int, optional
         The seed of the whole run; by default the detector's ``random_state`` if that is a whole number.
     command : str, optional
-        The command that does it again.
+        The command that reproduces the result.
 
     Returns
     -------
     dict
-        Plain values, ready for ``json.dumps``; what is missing or not finite is None. Texts are cut to 60 characters,
-        with their length stated.
+        Plain values, ready for ``json.dumps``; missing values and numbers that are not finite are None. Texts are
+        cut to 60 characters, with their length stated.
 
         * ``created``: time in UTC; ``source``; ``seed``; ``command``; ``code``: the same in Python;
-          ``versions``: of Python, the platform and the packages that matter
+          ``versions`` of Python, the platform and the packages that matter
         * ``table``: ``n_rows``, ``n_columns``, ``n_missing`` cells
         * ``result``: ``statement``, ``meaning`` and ``notes`` for people; ``rule``, ``rate``, ``n_flagged``,
-          ``n_listed``, ``p_threshold``, ``score_threshold`` (the lowest flagged score), ``smallest_p`` (that can occur)
-        * ``scores``: ``highest``, ``median``, ``log`` (a logarithmic axis), ``edges`` of the bins and how many rows
-          each has: ``counts``, ``flagged`` (of these), ``training`` (honest scores of the training rows)
-        * ``key_columns``: names of the columns that tell rows apart
+          ``n_listed``, ``p_threshold``, ``score_threshold`` (the lowest flagged score), ``smallest_p`` (the smallest
+          possible p-value)
+        * ``scores``: ``highest``, ``median``, ``log`` (a logarithmic axis), ``edges`` of the bins and the number of
+          rows in each: ``counts``, ``flagged``, ``training`` (out-of-fold scores of the training rows)
+        * ``key_columns``: names of the key columns
         * ``anomalies``: for each listed row ``row`` (counted from 0), ``key`` (a text for each key column), ``score``,
           ``p_value``, ``flagged``, ``label``, ``in_training``, ``reasons`` (``column``, ``seen``, ``expected``,
-          ``contribution``, ``share`` of the score, ``probability`` of a seen category, ``nearest``: what the nearest
-          row has, where that difference counts most), ``others`` (``n`` other cells and their ``share``), ``nearest``
-          (training ``row``, ``distance``, ``cells`` in the columns of the first three reasons; None if distances do
-          not count), ``attended_rows`` (``row``, ``weight``, ``cells``), ``training_share``
-        * ``heat_map``: ``columns``, strongest first, and ``shares`` of the score for each listed row
-        * ``labels``: None or what :func:`nptad.report.metrics.judge` says
-        * ``training``: ``n_rows``, ``n_calibration``, ``n_context`` (attended to), ``n_members``, ``n_steps``,
-          ``seconds``, ``curve`` ([step, mean, lowest, highest loss] of up to 150 stretches)
+          ``contribution``, ``share`` of the score, ``probability`` of a seen category, ``nearest``: the value in the
+          row nearest in all other columns, if that difference counts most), ``others`` (``n`` other cells and their
+          ``share``), ``nearest`` (training ``row``, ``distance``, ``cells`` in the columns of the first three
+          reasons; None if distances do not count), ``attended_rows`` (``row``, ``weight``, ``cells``),
+          ``training_share``
+        * ``heat_map``: ``columns``, largest shares first, and ``shares`` of the score for each listed row
+        * ``labels``: None or the result of :func:`nptad.metrics.judge`
+        * ``training``: ``n_rows``, ``n_calibration``, ``n_context`` (rows in the context), ``n_members``,
+          ``n_steps``, ``seconds``, ``curve`` ([step, mean, lowest, highest loss] of up to 150 stretches)
         * ``schema``: for each column ``name``, ``kind``, ``content``, ``mean``, ``spread``, ``n_categories``,
-          ``categories`` (the first five), ``open_vocabulary`` (new categories keep coming), ``missing_training`` and
+          ``categories`` (the first five), ``open_vocabulary`` (new categories are expected), ``missing_training`` and
           ``missing`` cells
         * ``settings``: all hyper-parameters
 
     Examples
     --------
-    >>> x = np.random.default_rng(0).normal(size=(60, 1))
-    >>> detector = NPTAD(n_members=2, n_steps=60, random_state=0).fit(np.hstack([x, 2 * x, -x]))
-    >>> table = [[1.0, 2.0, -1.0], [1.0, -8.0, 5.0]]
-    >>> summary = summarise(detector, table, detector.detect(table))
+    >>> import pyarrow as pa
+    >>> from nptad import NPTAD, score_table
+    >>> x = np.random.default_rng(0).normal(size=60)
+    >>> detector = NPTAD(n_members=2, n_steps=60, random_state=0).fit(pa.table({"x": x, "y": 2 * x, "z": -x}))
+    >>> found = score_table(detector, pa.table({"x": [1.0, 1.0], "y": [2.0, -8.0], "z": [-1.0, 5.0]}))
+    >>> summary = summarise(found)
     >>> summary["result"]["statement"], [anomaly["row"] for anomaly in summary["anomalies"]]
-    ('1 of 2 rows looks anomalous at a false discovery rate of 5 %', [1])
+    ('1 of 2 rows looks anomalous at a false discovery rate of 5%', [1])
     """
-    rows = Rows(table)
-    n_rows, schema, ensemble = len(detection.score), detector.schema_, detector.ensemble_
     if not isinstance(max_rows, Integral) or max_rows < 1:
         raise InputError(f"max_rows must be a whole number of at least 1, got {max_rows!r}.")
-    if len(rows) != n_rows:
-        raise InputError(f"The table has {len(rows):,} rows, the detection {n_rows:,}; detect and report the same.")
-    judged = None if labels is None else judge(labels, detection)
-    truth = None if labels is None else np.asarray(labels).reshape(-1)
+    detector, detection, labels = result.detector, result.detection, result.labels
+    n_rows, schema, ensemble = len(detection.score), detector.schema_, detector.ensemble_
+    judged = None if labels is None else judge(labels, detection.score, detection.anomaly)
 
     chosen = choose(detection, int(max_rows))
-    listed = rows.take(chosen)
-    explanation = detector.explain(listed) if explanation is None else pick(explanation, chosen)
-    keys = pa.table({}) if keys is None else keys.select(keys.column_names[:_KEYS])
+    explained = {why.row: why for why in result.explanation}
+    if not explained.keys() >= set(chosen.tolist()):
+        from nptad.pipeline import explain_table
+
+        explained = {why.row: why for why in explain_table(detector, result.columns, chosen, detection)}
+    explanation = replace(result.explanation, rows=tuple(explained[int(row)] for row in chosen))
+    keys = result.keys.select(result.keys.column_names[:_KEYS])
     anomalies = [
         {
             "row": int(row),
@@ -144,14 +135,15 @@ def summarise(
             "score": float(detection.score[row]),
             "p_value": float(detection.p_value[row]),
             "flagged": bool(detection.anomaly[row]),
-            "label": None if truth is None else int(truth[row]),
+            "label": None if labels is None else int(labels[row]),
+            "in_training": bool(detection.training_row[row] >= 0),
             **said,
         }
-        for row, key, said in zip(chosen, key_texts(keys, chosen), describe(detector, listed, explanation), strict=True)
+        for row, key, said in zip(chosen, key_texts(keys, chosen), describe(detector, explanation), strict=True)
     ]
     n_known = sum(anomaly["in_training"] for anomaly in anomalies)
     n_calibration = len(detector.calibration_.rows)
-    missing = rows.count_missing(schema)
+    missing = count_missing(schema, result.columns)
     random_state = detector.random_state
     if seed is None and isinstance(random_state, Integral):
         seed = int(random_state)
@@ -239,6 +231,8 @@ def _column(column: Column, missing: int) -> dict[str, Any]:
 
 
 def _code(detector: NPTAD, detection: Detection) -> str:
+    from sklearn.base import BaseEstimator
+
     made = re.sub(r"\n\s*", " ", BaseEstimator.__repr__(detector, _LONGEST_CODE))
     return (
         f"from nptad import NPTAD\n\ndetector = {shorten(made, _LONGEST_CODE)}\n"
@@ -247,7 +241,7 @@ def _code(detector: NPTAD, detection: Detection) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """Only what JSON has: no tuples, no NumPy scalars, None for what is not finite."""
+    """JSON types only: no tuples, no NumPy scalars, None for numbers that are not finite."""
     if isinstance(value, dict):
         return {str(key): _plain(part) for key, part in value.items()}
     if isinstance(value, list | tuple):

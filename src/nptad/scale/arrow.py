@@ -13,9 +13,9 @@ from typing import Any
 import pyarrow as pa
 import torch
 
+from nptad.detector import load
 from nptad.errors import InputError
-from nptad.models.persist import load
-from nptad.pipeline import DEFAULT_SHARE, explain_flagged, flagged_reasons, named_beside
+from nptad.pipeline import DEFAULT_SHARE, named_beside, score_table
 from nptad.scoring.calibrate import make_rule
 from nptad.tables.selection import select_columns
 
@@ -83,16 +83,18 @@ class ArrowScorer:
 
     def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Score the rows of a batch, which may have none."""
-        selection = select_columns(pa.Table.from_batches([batch]), self.options.ignore)
+        table, ignore, reasons = pa.Table.from_batches([batch]), self.options.ignore, self.options.reasons
         values: dict[str, Any] = {name: [] for name in RESULTS.names}
         if batch.num_rows:
-            detection = self.detector.detect(selection.features, false_alarm_rate=self.false_alarm_rate)
-            values |= {name: getattr(detection, name) for name in ("score", "p_value", "anomaly")}
-            if self.options.reasons:
-                why = flagged_reasons(explain_flagged(self.detector, selection.features, detection), detection)
-                values["reasons"] = [why.get(row) for row in range(batch.num_rows)]
+            found = score_table(
+                self.detector, table, ignore=ignore, false_alarm_rate=self.false_alarm_rate, reasons=reasons
+            )
+            values |= {name: getattr(found.detection, name) for name in ("score", "p_value", "anomaly")}
+            why = found.reasons()
+            values["reasons"] = [why.get(row) for row in range(batch.num_rows)]
         results = {name: pa.array(values[name], kind) for name, kind in _results(self.options).items()}
-        columns = {name: batch.column(name) for name in selection.carried.column_names}
+        carried = select_columns(table, ignore).carried
+        columns = {name: batch.column(name) for name in carried.column_names}
         columns |= named_beside(columns, results)
         return pa.RecordBatch.from_arrays(list(columns.values()), list(columns))
 

@@ -10,7 +10,6 @@ import glob
 import os
 import threading
 import time
-import warnings
 from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
@@ -21,9 +20,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from nptad.errors import InputError, NPTADError, TableWarning
+from nptad.errors import InputError, NPTADError, warn
 from nptad.io.stream import open_stream
-from nptad.models.persist import fingerprint
+from nptad.models.folder import fingerprint
 from nptad.pipeline import named_beside
 from nptad.progress import progress_bar
 from nptad.scale.arrow import ArrowScorer, ScoringOptions
@@ -249,7 +248,7 @@ class _Run:
 
     def _tell_notes(self) -> None:
         for note, path in list(self._notes.items())[:_SHOWN_NOTES]:
-            warnings.warn(f"{path}: {note}", TableWarning, stacklevel=4)
+            warn(f"{path}: {note}")
 
     def _refuse_failed(self) -> None:
         if not self._failed:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 
 from nptad.errors import InputError
 from nptad.io.atomic import replacing
+from nptad.io.locks import open_locked
 from nptad.io.read import reading_explained
 from nptad.io.write import write_table
 
@@ -99,7 +100,8 @@ def open_folder(path: Path, made_with: dict[str, Any], inputs: Sequence[str]) ->
             ours = (path / MANIFEST).exists()
             if not ours and any(child.name != _LOCK and not child.match(_TEMPORARY) for child in path.iterdir()):
                 raise InputError(f"{path} holds other files; name a new or an empty directory for the scores.")
-            stack.enter_context(_locked(path))
+            busy = f"Another nptad is writing to {path}; wait for it, or name another directory."
+            stack.enter_context(open_locked(path / _LOCK, busy=busy))
             folder = OutputFolder(path)
             folder.read_parts()
             if ours:
@@ -140,19 +142,3 @@ def _require_same(folder: OutputFolder, before: dict[str, Any], now: dict[str, A
                 f"{new['path']} was changed after rows of it had been scored; delete "
                 f"{folder.path / f'part-{file:05}-*.parquet'} and run the same command again."
             )
-
-
-@contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    """Keep other runs away from the directory, as far as the system can; the lock of a killed run is gone with it."""
-    with (path / _LOCK).open("w") as file:
-        with suppress(ImportError):
-            import fcntl
-
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError as error:
-                raise InputError(
-                    f"Another nptad is writing to {path}; wait for it, or name another directory."
-                ) from error
-        yield

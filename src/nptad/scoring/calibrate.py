@@ -10,21 +10,20 @@ new rows had no part in; that matters by about one row in n.
 
 from __future__ import annotations
 
-import warnings
-from dataclasses import dataclass
-from numbers import Real
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
 
-from nptad.errors import InputError, TableWarning
+from nptad.errors import InputError, warn
 from nptad.tables.frames import build_frame
+from nptad.validation import is_number, require
 
 DEFAULT_FDR = 0.05
 """Share of false alarms among the flagged rows that :meth:`nptad.NPTAD.detect` allows if nothing else is asked."""
 
 CALIBRATION_ROWS = 2000
-"""Training rows at most whose scores say what is usual; a random sample of more."""
+"""Training rows at most that p-values compare with; a random sample of more."""
 
 
 def p_values(scores: np.ndarray, calibration: np.ndarray, self_index: np.ndarray | None = None) -> np.ndarray:
@@ -125,13 +124,13 @@ class Calibration:
     by_member: np.ndarray
     """Their scores under each member, (n, K); NaN where the member has seen the row."""
     scores: np.ndarray
-    """The score of each, (n,), over all its assignment."""
+    """The score of each, (n,), over its members."""
 
     def p_values(self, by_member: np.ndarray, scores: np.ndarray, training_row: np.ndarray) -> np.ndarray:
         """P-values of rows with these scores; ``training_row`` tells which training row each is, -1 for a new one.
 
-        The score of a training row has the spread of those of the other training rows, so that its rank among them
-        is its p-value, exactly valid since folds are drawn at random; within its own fold it would be K times coarser.
+        The p-value of a training row is its rank among all training rows. It is exactly valid, since folds are drawn
+        at random; within the row's fold it would be K times coarser.
         """
         known = training_row >= 0
         result = np.empty(len(scores))
@@ -161,16 +160,20 @@ class Detection:
     """At which rate."""
     backend: str
     """Library of the frame that :meth:`frame` makes."""
+    training_row: np.ndarray = field(repr=False, default_factory=lambda: np.empty(0, int))
+    """The training row that each row is; -1 for a new row."""
+    by_member: np.ndarray = field(repr=False, default_factory=lambda: np.empty((0, 0)))
+    """Score of each row under each member, (n, K); NaN where a member has seen the row."""
 
     def ranking(self) -> np.ndarray:
         """All rows, the flagged ones first, and among these and the others the highest scores first.
 
-        Members judge by their own left-out rows, so that a flagged row can have a lower score than one that is not.
+        Members compare with the rows they left out, so a flagged row can have a lower score than one that is not.
         """
         return np.lexsort((-self.score, ~self.anomaly))
 
     def frame(self) -> Any:
-        """A frame of the kind that was judged, with the columns row, score, p_value and anomaly."""
+        """A frame of the same kind as the table, with the columns row, score, p_value and anomaly."""
         columns: dict[str, tuple[type, list[Any]]] = {
             "row": (int, list(range(len(self.score)))),
             "score": (float, self.score.tolist()),
@@ -190,15 +193,15 @@ class DecisionRule:
     """What the user knows the rate as, if not by its name."""
 
     def __post_init__(self) -> None:
-        if not (isinstance(self.rate, Real) and not isinstance(self.rate, bool) and 0 < self.rate < 1):
-            raise InputError(f"{self.called or self.name} must be a number between 0 and 1, got {self.rate!r}.")
+        is_rate = is_number(self.rate) and 0 < self.rate < 1
+        require(is_rate, self.called or self.name, "a number between 0 and 1", self.rate)
 
     def require_rows(self, n_rows: int) -> None:
         """Refuse a rate that no p-value can reach."""
         if 1 / (n_rows + 1) > self.rate:
             raise InputError(
                 f"{self.called or self.name}={self.rate:g} needs at least {rows_needed(self.rate):,} training rows "
-                f"with an honest score, there are {n_rows:,}: no p-value can be below 1/{n_rows + 1:,}. Ask for a "
+                f"with an out-of-fold score, there are {n_rows:,}: no p-value can be below 1/{n_rows + 1:,}. Ask for a "
                 "higher rate or fit on more rows."
             )
 
@@ -245,4 +248,4 @@ def report_limits(
         )
     if notes:
         text = "; ".join(notes)
-        warnings.warn(text[0].upper() + text[1:] + ".", TableWarning, stacklevel=3)
+        warn(text[0].upper() + text[1:] + ".")

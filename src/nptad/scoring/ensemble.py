@@ -1,8 +1,9 @@
-"""Members are folds: each member leaves out a part of the training rows, so every row has honest scores.
+"""The trained members and how they score rows.
 
-A row that was in the training table is recognised by its encoded cells and judged only by members that left it out
-of their training and their context. With a single member there is none such: its entry in the context is left out,
-but the weights have still seen it. Means, standard deviations and category lists come from all rows.
+Each member leaves out a fold of the training rows, so that every training row has out-of-fold scores. A training row is
+recognised by its encoded cells and scored only by members that left it out of their training and their context. A
+single member has seen all rows: it scores a training row without that row's context entry. Means, standard deviations
+and category lists come from all rows.
 """
 
 from __future__ import annotations
@@ -29,21 +30,20 @@ from nptad.training.loop import History, Precision, train
 from nptad.training.parallel import threads_for
 
 _BASELINE_ROWS = 1000
-"""Training rows of each member whose losses say what is usual."""
+"""Training rows of each member that make the baseline."""
 
 
 _LARGEST_BASELINE_LOSS = 25.0
-"""Of a cell, in the mean that says what is usual: five standard deviations off."""
+"""Largest loss of a cell in the baseline: five standard deviations off."""
 
 
 _NEIGHBOURS = 16
-"""Times as many training rows as make the context are looked at for the nearest one: the more there are, the more a
-distance tells, and a distance costs less than attention."""
+"""Neighbours for each row of the context: more neighbours make the distance more telling, and a distance costs less
+than attention."""
 
 
 _SMALLEST_BASELINE_DISTANCE = 0.001
-"""From the nearest row: below a thousandth of the columns' ranges a difference is noise. Larger than the ranges
-themselves none counts in what is usual."""
+"""Smallest baseline of the distance: below a thousandth of the columns' ranges a difference is noise."""
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,7 @@ class Ensemble:
         return self.row_keys[order], order
 
     def assign_members(self, x: np.ndarray) -> MemberAssignment:
-        """The members that may judge each row: all, or for a training row those that left it out.
+        """The members that score each row: all, or for a training row those that left it out.
 
         A row that occurs several times in training gets the average over its copies.
         """
@@ -120,14 +120,14 @@ class Ensemble:
             copies = source[first[i] : last[i]]
             training_row[i] = copies[0]
             if self.n_members > 1:
-                judges = self.left_out[:, copies].astype(float)
-                weights[i] = (judges / judges.sum(axis=0)).mean(axis=1)
+                members = self.left_out[:, copies].astype(float)
+                weights[i] = (members / members.sum(axis=0)).mean(axis=1)
             else:
                 self_index[i] = next((entry[int(row)] for row in copies if int(row) in entry), -1)
         return MemberAssignment(weights[places], self_index[places], training_row[places])
 
     def rows_per_member(self, assignment: MemberAssignment) -> Iterator[tuple[int, Member, np.ndarray, Tensor | None]]:
-        """Which rows each member is to judge, with their own entries in its context where they have one."""
+        """The rows that each member scores, with their self index in its context where they have one."""
         for k, member in enumerate(self.members):
             rows = np.flatnonzero(assignment.weights[:, k] > 0)
             self_index = assignment.self_index[rows]
@@ -139,24 +139,24 @@ class Ensemble:
     def member_scores(
         self, x: np.ndarray, assignment: MemberAssignment, advance: Callable[[int], None] | None = None
     ) -> np.ndarray:
-        """Score of each row under each member, (n, K), higher = more anomalous; NaN where a member is no witness."""
+        """Score of each row under each member, (n, K), higher = more anomalous; NaN where it is not assigned."""
         scores = np.full((len(x), self.n_members), np.nan)
         masks, aggregation = self.masks.to(self.device), self.model.settings.aggregation
 
-        def hear(hearing: tuple[int, Member, np.ndarray, Tensor | None]) -> None:
-            k, member, rows, self_index = hearing
-            judged = torch.from_numpy(x[rows]).to(self.device)
-            scores[rows, k] = score_rows(member, judged, masks, aggregation, self_index, advance)
+        def score_member(batch: tuple[int, Member, np.ndarray, Tensor | None]) -> None:
+            k, member, rows, self_index = batch
+            encoded = torch.from_numpy(x[rows]).to(self.device)
+            scores[rows, k] = score_rows(member, encoded, masks, aggregation, self_index, advance)
 
-        rows_per_member = list(self.rows_per_member(assignment))
-        with threads_for(len(rows_per_member) if self.device.type == "cpu" else 1) as run:
-            run(hear, rows_per_member)
+        batches = list(self.rows_per_member(assignment))
+        with threads_for(len(batches) if self.device.type == "cpu" else 1) as run:
+            run(score_member, batches)
         return scores
 
     def scores(
         self, x: np.ndarray, assignment: MemberAssignment, advance: Callable[[int], None] | None = None
     ) -> np.ndarray:
-        """Score of each row: the geometric mean over its assignment, higher = more anomalous."""
+        """Score of each row: the geometric mean over its members, higher = more anomalous."""
         return assignment.mean(self.member_scores(x, assignment, advance))
 
 
@@ -208,7 +208,9 @@ def _assemble(model: NPT, masks: Tensor, x: np.ndarray, left_out: np.ndarray, fo
     random = np.random.default_rng([fold_seed, 1])
     size = settings.context_size or len(x)
     context = near = _sample(rows, size, random)
-    if settings.aggregation == "nearest" and len(left_out) > 1:  # of a single member, rows know their own entry only
+    if (
+        settings.aggregation == "nearest" and len(left_out) > 1
+    ):  # the self index of a single member refers to its context
         near = _sample(rows, _NEIGHBOURS * size, random)
     source = np.union1d(context, near)
     ensemble = Ensemble(
@@ -223,12 +225,12 @@ def _assemble(model: NPT, masks: Tensor, x: np.ndarray, left_out: np.ndarray, fo
         mask_scale=np.ones(len(masks), dtype=np.float32),
         nearest_scale=1.0,
     )
-    usual: dict[str, Any] = {}
+    baselines: dict[str, Any] = {}
     if settings.scale_masks:
-        usual["mask_scale"] = _baseline_losses(ensemble, x, random).cpu().numpy()
+        baselines["mask_scale"] = _baseline_losses(ensemble, x, random).cpu().numpy()
     if settings.aggregation == "nearest":
-        usual["nearest_scale"] = _baseline_distance(ensemble, x, random)
-    return replace(ensemble, **usual)
+        baselines["nearest_scale"] = _baseline_distance(ensemble, x, random)
+    return replace(ensemble, **baselines)
 
 
 def _sample(rows: np.ndarray, size: int, random: np.random.Generator) -> np.ndarray:
@@ -261,10 +263,10 @@ def _baseline_distance(ensemble: Ensemble, x: np.ndarray, random: np.random.Gene
 def _left_out_rows_per_member(
     ensemble: Ensemble, x: np.ndarray, random: np.random.Generator
 ) -> Iterator[tuple[Member, Tensor, Tensor | None]]:
-    """Some training rows for each member that it left out, with their own entries in its context if it left out none.
+    """Some training rows that each member left out; for a single member, any rows with their self index.
 
-    What is usual is pooled over the members and bounded: in the mean over a small fold, or with a huge loss, a row
-    would shrink its own score, and hide others that are odd in the same column.
+    Baselines are pooled over the members and bounded: in the mean over a small fold, or with a huge loss, a row would
+    shrink its own score and hide others that are odd in the same column.
     """
     for member, left_out in zip(ensemble.members, ensemble.left_out, strict=True):
         rows = np.flatnonzero(left_out) if ensemble.n_members > 1 else np.arange(len(x))

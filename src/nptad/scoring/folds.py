@@ -29,7 +29,7 @@ def left_out_rows(n_rows: int, n_members: int, seed: int) -> np.ndarray:
 
 @dataclass(frozen=True)
 class MemberAssignment:
-    """Who judges each of n rows."""
+    """The members that score each of n rows."""
 
     weights: np.ndarray
     """Weight of every member in the row's score, (n, K); each row sums to 1."""
@@ -39,9 +39,9 @@ class MemberAssignment:
     """The training row that the row is, the first of several copies, (n,); -1 for a new row."""
 
     def mean(self, scores: np.ndarray) -> np.ndarray:
-        """Score of each row from those under each member (n, K), which are NaN where a member is no witness.
+        """Score of each row from those under each member (n, K), which are NaN where the row is not assigned.
 
-        The geometric mean: a row is no outlier because one member of many has no idea of it.
+        The geometric mean: one member of many with a huge score does not make an outlier.
         """
         with np.errstate(divide="ignore"):  # a row without any observed cell scores 0
             return np.exp(np.where(self.weights > 0, np.log(scores) * self.weights, 0.0).sum(axis=1))

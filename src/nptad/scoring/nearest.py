@@ -51,7 +51,7 @@ class NeighbourColumn:
     def _mean_differences(self, cells: Tensor) -> Tensor:
         """How much cells (n,) differ from the known ones on average, (n,).
 
-        By bisection: a mean over so many pairs would cost more than all else, and its bits would depend on the block.
+        By bisection: a mean over so many pairs would cost more than all else.
         """
         n_known = len(self.known)
         if n_known == 0:

@@ -1,7 +1,8 @@
 """The anomaly score: reconstruction losses over the mask bank, made one number, against a cached context.
 
 The context is run once; afterwards a row attends to the cached keys and values and to itself, and to nothing else.
-Its score is a property of the row and the model: the same bits whatever else is in the batch.
+So a score is a property of the row and the model: equal to 1e-5 (relative) whatever else is in the batch, and the same
+bits for the same call on the same machine.
 
 Cost of scoring a row: masks x (layers x H^2 + context x H) for the full row attention, H = features x embedding, and
 features x neighbours for the nearest one.
@@ -25,14 +26,6 @@ MEMORY_BUDGET = 256 * 2**20
 
 CACHE_FRIENDLY = 2 * 2**20
 """Bytes of the widest activation in a chunk; more would spill out of the processor's cache and be slower."""
-
-_GRAIN = 64
-"""Chunks are padded to a multiple of this many rows. Matrix kernels treat the last few rows of an odd-sized batch
-differently; with whole grains a row gets the same bits in any batch."""
-
-_WIDE_GRAIN, _WIDE = 192, 128
-"""The same for the full attention between rows of at least 128 numbers: if there are few rows, some processors add up
-its long products in other parts."""
 
 _LOSSES_AT_ONCE = 2**18
 """Losses (rows x masks) held before they are reduced to scores and progress is told."""
@@ -172,7 +165,7 @@ def pair_losses(member: Member, x: Tensor, cells: Tensor, self_index: Tensor | N
 
 @torch.no_grad()
 def context_weights(member: Member, x: Tensor, masks: Tensor, self_index: Tensor | None = None) -> Tensor:
-    """How much every row leans on each context row, (n, N): row attention, averaged over heads, layers and masks.
+    """How much every row attends to each context row, (n, N), averaged over heads, layers and masks.
 
     Masks count as they do in the score. What a row of weights lacks to 1 went to the row itself; all of it if there
     is no row attention.
@@ -214,11 +207,10 @@ def log_above_one(losses: Tensor) -> Tensor:
 
 
 def with_nearest(losses: Tensor, distances: Tensor) -> Tensor:
-    """One score of the losses of rows, (n,), and their distances from the nearest neighbour; 1 is usual of both.
+    """One score of losses (n,) and distances from the nearest neighbour (n,), each in units of its baseline.
 
     Losses are squared errors, so distances are squared too. Of the two, the larger one decides: the root of the sum of
-    their squares. A sum would let the one that sees nothing blur what the other sees. (``torch.hypot`` is not the same
-    to the last bit in every place of a batch.)
+    their squares. A sum would let the one that sees nothing blur what the other sees.
 
     Examples
     --------
@@ -255,7 +247,6 @@ class _Chunk:
     """Reconstructions of consecutive (row, mask) pairs, masks running fastest."""
 
     place: slice
-    row: Tensor
     prediction: Prediction
     losses: Tensor
     """Loss of each hidden cell as it counts in the loss of its mask, (R, D)."""
@@ -266,12 +257,11 @@ def _reconstructions(
 ) -> Iterator[_Chunk]:
     model, n_masks = member.model, len(masks)
     total = len(x) * n_masks
-    size, grain = _chunk_rows(member, x.shape[1], self_index is not None), _grain(member, x.shape[1])
+    size = _chunk_rows(member, x.shape[1], self_index is not None)
     wanted = _hidden_cells(masks)
     for start in range(0, total, size):
         stop = min(start + size, total)
-        padded = -(-(stop - start) // grain) * grain
-        pair = torch.arange(start, start + padded, device=x.device).clamp(max=total - 1)
+        pair = torch.arange(start, stop, device=x.device)
         row = pair // n_masks
         mask = pair % n_masks
         rows, hidden = x[row], masks[mask]
@@ -281,9 +271,8 @@ def _reconstructions(
         targets = hidden & ~rows.isnan()
         weight = hidden.sum(1) / targets.sum(1).clamp(min=1) / member.mask_scale[mask]
         losses = (log_above_one(losses) if with_log else losses) * targets * weight.unsqueeze(1)
-        kept = slice(0, stop - start)
-        prediction = Prediction(prediction.numeric[0, kept], prediction.log_probabilities[0, kept])
-        yield _Chunk(slice(start, stop), row[kept], prediction, losses[kept])
+        prediction = Prediction(prediction.numeric[0], prediction.log_probabilities[0])
+        yield _Chunk(slice(start, stop), prediction, losses)
 
 
 def _hidden_cells(masks: Tensor) -> Tensor:
@@ -301,12 +290,4 @@ def _chunk_rows(member: Member, n_features: int, leave_out: bool) -> int:
     classes = model.out_category.shape[3] * len(model.layout.cardinalities)
     cell_pairs = settings.embedding_dim * n_features**2
     floats = 24 * width + 4 * classes + min(cell_pairs, 256 * width) + (2 * n_context if leave_out else 0)
-    fitting = min(MEMORY_BUDGET // (4 * floats), CACHE_FRIENDLY // (4 * 4 * width))
-    grain = _grain(member, n_features)
-    return int(max(grain, fitting // grain * grain))
-
-
-def _grain(member: Member, n_features: int) -> int:
-    settings = member.model.settings
-    is_wide = settings.row_attention == "full" and n_features * settings.embedding_dim >= _WIDE
-    return _WIDE_GRAIN if is_wide else _GRAIN
+    return int(max(1, min(MEMORY_BUDGET // (4 * floats), CACHE_FRIENDLY // (4 * 4 * width))))

@@ -22,17 +22,15 @@ LARGEST_STANDARDISED = 1e6
 """Standard deviations at which a number is cut off, so that its square still fits into a float32."""
 
 
-def encode(schema: Schema, table: Any, first_row: int = 0) -> np.ndarray:
-    """Encode the rows of a table, columns matched by name (by position for arrays).
+def encode(schema: Schema, table: Any) -> np.ndarray:
+    """Encode the rows of a table, columns matched by name (by position for arrays)."""
+    return encode_cells(schema, match(schema, read_columns(table)))
 
-    ``first_row`` is the number of the first row in error messages, for a table that is a part of a larger one.
-    """
-    raw = read_columns(table, first_row)
-    cells = match(schema, raw)
-    encoded = np.empty((raw.n_rows, len(schema.used)), dtype=np.float32)
-    for j, column in enumerate(schema.used):
-        encoded[:, j] = _encode_column(column, cells[column.name])
-    return encoded
+
+def encode_cells(schema: Schema, cells: dict[str | int, np.ndarray]) -> np.ndarray:
+    """Encode the cells that :func:`match` has found."""
+    columns = [_encode_column(column, cells[column.name]) for column in schema.used]
+    return np.column_stack(columns).astype(np.float32)
 
 
 def match(schema: Schema, raw: RawColumns) -> dict[str | int, np.ndarray]:

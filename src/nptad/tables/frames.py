@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import math
 import numbers
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, time, timedelta
 from importlib.util import find_spec
 from typing import Any, Literal
@@ -32,12 +32,22 @@ class RawColumns:
     content: dict[str | int, Content]
     n_rows: int
     named: bool
+    """True if columns are known by name, False if by position."""
+    backend: str
+    """Library of the frames that the user works with."""
     first_row: int = 0
     """The number of the first row in error messages."""
 
+    def take(self, rows: slice | np.ndarray) -> RawColumns:
+        """Some of the rows, by position."""
+        cells = {name: column[rows] for name, column in self.cells.items()}
+        return replace(self, cells=cells, n_rows=len(np.arange(self.n_rows)[rows]))
+
 
 def read_columns(table: Any, first_row: int = 0) -> RawColumns:
-    """Bring any supported table into one form; error messages count rows from ``first_row``."""
+    """Bring any supported table into one form, once; error messages count rows from ``first_row``."""
+    if isinstance(table, RawColumns):
+        return table
     if hasattr(table, "toarray") and hasattr(table, "nnz"):
         raise CellTypeError("Sparse data is not supported; pass X.toarray() instead (a dense array).")
     try:
@@ -54,7 +64,19 @@ def read_columns(table: Any, first_row: int = 0) -> RawColumns:
     cells, content = {}, {}
     for name, series in zip(names, frame.iter_columns(), strict=True):
         cells[name], content[name] = _read_series(series, name, first_row)
-    return RawColumns(cells, content, len(frame), named=True, first_row=first_row)
+    return RawColumns(cells, content, len(frame), True, backend_of(table), first_row)
+
+
+def read_blocks(table: Any, block_rows: int) -> Iterator[RawColumns]:
+    """The same, some rows at a time, so that memory does not grow with the table."""
+    n_rows = table.shape[0] if hasattr(table, "shape") and len(table.shape) == 2 else 0
+    if n_rows <= block_rows or hasattr(table, "toarray"):
+        yield read_columns(table)
+        return
+    take = table.iloc if hasattr(table, "iloc") else table
+    for start in range(0, n_rows, block_rows):
+        is_arrow = hasattr(table, "slice")
+        yield read_columns(table.slice(start, block_rows) if is_arrow else take[start : start + block_rows], start)
 
 
 def frame_of(table: Any) -> Any:
@@ -99,7 +121,7 @@ def _read_array(table: Any, first_row: int) -> RawColumns:
     content: dict[str | int, Content] = {}
     for j in range(array.shape[1]):
         cells[j], content[j] = _read_values(array[:, j], j, first_row)
-    return RawColumns(cells, content, len(array), named=False, first_row=first_row)
+    return RawColumns(cells, content, len(array), False, backend_of(table), first_row)
 
 
 def _read_series(series: nw.Series[Any], name: str | int, first_row: int) -> tuple[np.ndarray, Any]:
@@ -187,10 +209,24 @@ def _plain(value: Any, name: str | int, row: int) -> bool | float | str | dateti
 
 def backend_of(table: Any) -> str:
     """The library a user of this table works with; for an array pandas if it is installed, else pyarrow."""
+    if isinstance(table, RawColumns):
+        return table.backend
     try:
         return str(frame_of(table).implementation.value)
     except TypeError:
         return "pandas" if find_spec("pandas") else "pyarrow"
+
+
+def to_arrow(table: Any) -> pa.Table:
+    """A frame of any library as a pyarrow table."""
+    if isinstance(table, pa.Table):
+        return table
+    try:
+        return frame_of(table).to_arrow()
+    except TypeError as error:
+        raise InputError(
+            f"Expected a DataFrame or a pyarrow table with named columns, got a {type(table).__name__}."
+        ) from error
 
 
 def build_frame(backend: Any, columns: dict[str, tuple[type, list[Any]]]) -> Any:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import numbers
-import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 
-from nptad.errors import InputError, TableWarning
+from nptad.errors import InputError, warn
 from nptad.tables.cells import looks_like
 from nptad.tables.frames import Content, RawColumns, read_columns
 from nptad.tables.layout import CellLayout
@@ -200,7 +199,7 @@ def _report_columns(columns: tuple[Column, ...], raw: RawColumns) -> None:
         if names:
             found.append(f"{len(names)} column(s) ({listed(names)}) {text}")
     if found:
-        warnings.warn("; ".join(found) + ".", TableWarning, stacklevel=4)
+        warn("; ".join(found) + ".")
 
 
 def _stray_texts(column: Column, cells: np.ndarray) -> str:

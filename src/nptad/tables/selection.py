@@ -106,3 +106,25 @@ def _is_spelt(value: object, text: str) -> bool:
         except ValueError:
             return False
     return str(value) == text
+
+
+def column_names(text: str, existing: Collection[str]) -> list[str]:
+    """The names in a list that is separated by commas, the longest that exists first: a name may have commas in it.
+
+    Examples
+    --------
+    >>> column_names("id,Weight, kg", ["id", "Weight, kg", "size"])
+    ['id', 'Weight, kg']
+    """
+    names, parts = [], text.split(",")
+    while parts:
+        for end in range(len(parts), 0, -1):
+            whole = ",".join(parts[:end])
+            found = next((name for name in (whole, whole.strip()) if name in existing), None)
+            if found is not None:
+                break
+        else:
+            end, found = 1, parts[0].strip()
+        names += [found] if found else []
+        parts = parts[end:]
+    return names

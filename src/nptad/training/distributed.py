@@ -1,34 +1,41 @@
 """Training together: what the processes of one run agree on.
 
 A step on W processes takes W mini-batches of rows, one on each. Rows attend to one another within a mini-batch only, so
-its gradient is a matter of one process; what all of them apply is the mean. Everything that decides how training goes
-on (seeds, orders of rows, the clock, checkpoints, errors) comes from the first process.
+each process computes the gradient of its own mini-batch, and all of them apply the mean. Everything that decides how
+training goes on (seeds, orders of rows, the clock, checkpoints, errors) comes from the first process. Processes
+exchange tensors and JSON, which cannot execute code.
 """
 
 from __future__ import annotations
 
+import json
 import os
-import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any, TypeVar
 
 import torch
+from safetensors.torch import load, save
 from torch import Tensor
 from torch import distributed as dist
 
 from nptad.errors import InputError, NPTADError, PeerError
+from nptad.processes import error_from_dict, error_to_dict
+from nptad.training.launch import STORE, is_launched
 
 T = TypeVar("T")
 
 TIMEOUT = timedelta(minutes=5)
 """How long a process waits for the others before it gives up; only a dead or stuck one takes so long."""
 
+_JSON, _TENSOR = "json", "tensor of nptad"
+
 
 class Ranks:
     """The processes that train together: those of torch's process group, or this one alone.
+
+    Values that they exchange are made of what JSON has, and of tensors.
 
     Examples
     --------
@@ -41,6 +48,8 @@ class Ranks:
         joined = dist.is_available() and dist.is_initialized()
         self.rank: int = dist.get_rank() if joined else 0
         self.size: int = dist.get_world_size() if joined else 1
+        on_cpu = not joined or "cpu:" in dist.get_backend_config()
+        self._device = torch.device("cpu" if on_cpu else "cuda")
 
     @property
     def is_first(self) -> bool:
@@ -57,30 +66,41 @@ class Ranks:
         """What ``make`` returns in the first process; an error that it raises there is raised in all of them."""
         if self.size == 1:
             return make()
-        outcome: list[Any] = [None]
         if self.is_first:
             try:
-                outcome = [make()]
+                made = make()
             except NPTADError as error:
-                outcome = [error]
-        self._together(lambda: dist.broadcast_object_list(outcome, src=0))
-        if isinstance(outcome[0], NPTADError):
-            raise outcome[0]
-        return outcome[0]
+                self._broadcast(0, {"error": error_to_dict(error)})
+                raise
+            self._broadcast(0, {"made": made})
+            return made
+        outcome = self._broadcast(0)
+        if "error" in outcome:
+            raise error_from_dict(outcome["error"]) from PeerError("The first process raised this error.")
+        return outcome["made"]
 
     def gather(self, value: T) -> list[T]:
         """The value of every process, in order of rank."""
-        if self.size == 1:
-            return [value]
-        values: list[Any] = [None] * self.size
-        self._together(lambda: dist.all_gather_object(values, value))
-        return values
+        return [value] if self.size == 1 else [self._broadcast(rank, value) for rank in range(self.size)]
 
     def require_same(self, value: Any, what: str) -> None:
         """Raise an error in all processes if the value is not the same in all of them."""
-        different = [rank for rank, other in enumerate(self.gather(value)) if other != value]
-        if different:
-            raise InputError(f"All {self.size} processes that train together must be given the same {what}.")
+        values = self.gather(value)
+
+        def check() -> None:
+            if any(other != values[0] for other in values):
+                raise InputError(f"All {self.size} processes that train together must be given the same {what}.")
+
+        self.from_first(check)
+
+    def _broadcast(self, source: int, value: Any = None) -> Any:
+        """The value of one of the processes."""
+        content = _pack(value) if self.rank == source else torch.empty(0, dtype=torch.uint8)
+        length = torch.tensor([len(content)], device=self._device)
+        self._together(lambda: dist.broadcast(length, source))
+        content = content.to(self._device).resize_(int(length))
+        self._together(lambda: dist.broadcast(content, source))
+        return _unpack(content)
 
     def _together(self, operation: Callable[[], Any]) -> None:
         try:
@@ -93,21 +113,35 @@ class Ranks:
             ) from error
 
 
-def is_launched() -> bool:
-    """Whether torch's launcher (``torchrun`` or ``nptad fit --nproc``) has started this process."""
-    return "TORCHELASTIC_RUN_ID" in os.environ
+def _pack(value: Any) -> Tensor:
+    """A value as bytes: JSON, and the tensors in it as safetensors."""
+    tensors: dict[str, Tensor] = {}
+
+    def set_aside(item: Tensor) -> dict[str, str]:
+        name = str(len(tensors))
+        tensors[name] = item.detach().cpu().contiguous()
+        return {_TENSOR: name}
+
+    text = json.dumps(value, default=set_aside).encode()
+    data = save({**tensors, _JSON: torch.frombuffer(bytearray(text), dtype=torch.uint8)})
+    return torch.frombuffer(bytearray(data), dtype=torch.uint8)
+
+
+def _unpack(content: Tensor) -> Any:
+    tensors = load(content.cpu().numpy().tobytes())
+    text = tensors[_JSON].numpy().tobytes()
+    return json.loads(text, object_hook=lambda item: tensors[item[_TENSOR]] if _TENSOR in item else item)
 
 
 @contextmanager
 def joined(device: str) -> Iterator[Ranks]:
-    """Join the processes that torch's launcher has started, if it has, and leave them at the end of the block.
+    """Join the processes that were started with this one, if there are any, and leave them at the end of the block.
 
-    Each process takes a GPU of its own where there are GPUs, and otherwise its share of the cores.
+    Each process takes a GPU of its own where there are GPUs.
     """
     if not is_launched():
         yield Ranks()
         return
-    threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
     local_rank, local_size = int(os.environ["LOCAL_RANK"]), int(os.environ["LOCAL_WORLD_SIZE"])
     on_gpus = torch.cuda.is_available() and device != "cpu"
     if on_gpus:
@@ -117,10 +151,12 @@ def joined(device: str) -> Iterator[Ranks]:
                 "the device 'cpu'."
             )
         torch.cuda.set_device(local_rank)
-    elif "OMP_NUM_THREADS" not in os.environ:
-        torch.set_num_threads(max(1, torch.get_num_threads() // local_size))
+    group: dict[str, Any] = {}
+    if STORE in os.environ:
+        rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+        group = {"store": dist.FileStore(os.environ[STORE], size), "rank": rank, "world_size": size}
     try:
-        dist.init_process_group("cpu:gloo,cuda:nccl" if on_gpus else "gloo", timeout=TIMEOUT)
+        dist.init_process_group("cpu:gloo,cuda:nccl" if on_gpus else "gloo", timeout=TIMEOUT, **group)
     except RuntimeError as error:
         reason = str(error).strip().splitlines()[0]
         raise PeerError(f"The processes that are to train together cannot reach one another ({reason}).") from error
@@ -128,10 +164,3 @@ def joined(device: str) -> Iterator[Ranks]:
         yield Ranks()
     finally:
         dist.destroy_process_group()
-
-
-def _end_with(launcher: int) -> None:
-    """End this process soon after its launcher: one that was killed could not stop its processes itself."""
-    while os.getppid() == launcher:
-        time.sleep(1)
-    os._exit(1)

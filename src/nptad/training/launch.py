@@ -1,79 +1,146 @@
-"""Run a command of ours as several processes on this machine, with torch's own launcher."""
+"""Start processes on this machine that train together.
+
+They find one another through a file that only this user can read, and listen on the loopback interface only.
+"""
 
 from __future__ import annotations
 
-import logging
+import os
+import queue
 import signal
 import sys
 import tempfile
-from uuid import uuid4
-
-from torch.distributed.elastic.multiprocessing import DefaultLogsSpecs, SignalException
-from torch.distributed.elastic.multiprocessing.errors import ChildFailedError, ProcessFailure, get_error_handler
-from torch.distributed.launcher.api import LaunchConfig, elastic_launch
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import Any, NoReturn
 
 from nptad.errors import NPTADError, PeerError, TrainingError
+from nptad.processes import Child, Message, Parent, error_from_dict, error_to_dict, threads_for_each
+
+STORE = "NPTAD_STORE"
+"""The environment variable that names the file through which the processes find one another."""
+
+_ENDING_SECONDS = 5.0
+"""How long a process may take to end, or to report why another one lost it."""
+
+_LOOPBACK = {"linux": "lo", "darwin": "lo0"}
 
 
-def run_command(arguments: list[str], n_processes: int) -> None:
-    """Run ``nptad`` with these arguments in several processes that train together, and wait for them.
+def is_launched() -> bool:
+    """Whether this is one of several processes that train together, started by ``fit --nproc`` or by ``torchrun``."""
+    return STORE in os.environ or "TORCHELASTIC_RUN_ID" in os.environ
+
+
+def launched_rank() -> int:
+    """The rank of this process; 0 if it trains alone."""
+    return int(os.environ["RANK"]) if is_launched() else 0
+
+
+def run_together(target: str, task: dict[str, Any], n_processes: int) -> Any:
+    """Run a function in several processes that train together.
+
+    Parameters
+    ----------
+    target : str
+        A ``package.module:function`` that calls :func:`take_part`.
+    task : dict
+        What each process does: arguments that fit into JSON.
+    n_processes : int
+        How many.
+
+    Returns
+    -------
+    object
+        The result of the first process.
 
     Raises
     ------
-    TrainingError
-        If a process failed; the others are stopped. The message is that of the failure that came first.
+    NPTADError
+        The error of the process that failed first, or TrainingError if a process died. The others are stopped.
     """
-    with tempfile.TemporaryDirectory(prefix="nptad-") as folder:
-        config = LaunchConfig(
-            min_nodes=1,
-            max_nodes=1,
-            nproc_per_node=n_processes,
-            run_id=uuid4().hex,
-            rdzv_backend="c10d",
-            rdzv_endpoint="localhost:0",
-            local_addr="localhost",
-            max_restarts=0,
-            logs_specs=DefaultLogsSpecs(log_dir=folder),
-        )
-        logging.disable(logging.CRITICAL)  # the launcher's own account of a failure; ours is one sentence
+    messages: queue.Queue = queue.Queue()
+    children: list[Child] = []
+    before = signal.signal(signal.SIGTERM, _stop)
+    try:
+        with tempfile.TemporaryDirectory(prefix="nptad-") as folder:
+            try:
+                threads = threads_for_each(n_processes)
+                for rank in range(n_processes):
+                    child = Child(target, threads=threads, environment=_place(rank, n_processes, folder))
+                    children.append(child)
+                    child.listen(partial(_put, messages, rank))
+                    with suppress(EOFError):  # its end is the next message
+                        child.send(task)
+                return _first_result(children, messages)
+            except BaseException:
+                for child in children:
+                    child.terminate()
+                raise
+            finally:
+                for child in children:
+                    child.kill(_ENDING_SECONDS)
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def take_part(parent: Parent, work: Callable[..., Any]) -> None:
+    """Do the task of :func:`run_together` in one of its processes and send back the result or the error."""
+    task, _ = parent.receive()
+    # Raises KeyboardInterrupt, so that a file that is being written is removed.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        answer = {"result": work(**task)}
+    except NPTADError as error:
+        answer = {"error": error_to_dict(error)}
+    except KeyboardInterrupt:
+        sys.exit(1)
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    parent.send(answer)
+
+
+def _place(rank: int, size: int, folder: str) -> dict[str, str]:
+    """The environment of a process: the names that torchrun uses, the store, and the network to stay on."""
+    place = {"RANK": rank, "WORLD_SIZE": size, "LOCAL_RANK": rank, "LOCAL_WORLD_SIZE": size}
+    variables = {name: str(value) for name, value in place.items()} | {STORE: str(Path(folder) / "store")}
+    if sys.platform in _LOOPBACK:
+        variables |= {f"{library}_SOCKET_IFNAME": _LOOPBACK[sys.platform] for library in ("GLOO", "NCCL")}
+    return variables
+
+
+def _put(messages: queue.Queue, rank: int, message: Message | None) -> None:
+    messages.put((rank, message))
+
+
+def _first_result(children: list[Child], messages: queue.Queue) -> Any:
+    running, result = set(range(len(children))), None
+    lost: NPTADError | None = None
+    while running:
         try:
-            # -P: files in the current folder that happen to be called like a module are none.
-            elastic_launch(config, sys.executable)("-P", "-m", "nptad.cli", *arguments)
-        except ChildFailedError as error:
-            raise TrainingError(_first_cause(error.failures, n_processes)) from None
-        except SignalException as error:
-            if error.sigval == signal.SIGINT:
-                raise KeyboardInterrupt from None
-            raise TrainingError(f"Training was stopped by {error.sigval.name}.") from None
-        finally:
-            logging.disable(logging.NOTSET)
+            rank, message = messages.get(timeout=None if lost is None else _ENDING_SECONDS)
+        except queue.Empty:
+            break
+        if rank not in running:  # the end of a process that has reported
+            continue
+        running.remove(rank)
+        if message is None:
+            raise TrainingError(
+                f"Training stopped: process {rank + 1} of {len(children)} {children[rank].ending()}; with a "
+                "checkpoint, the same command goes on from there."
+            )
+        if "error" in message:
+            error = error_from_dict(message["error"])
+            if not isinstance(error, PeerError):
+                raise error
+            lost = lost or error  # the process that it lost may still report why
+        elif rank == 0:
+            result = message["result"]
+    if lost is not None:
+        raise lost
+    return result
 
 
-def tell_launcher(error: NPTADError) -> None:
-    """Hand an error of one of the processes to their launcher, which tells it once."""
-    get_error_handler().record_exception(error)
-
-
-def _first_cause(failures: dict[int, ProcessFailure], n_processes: int) -> str:
-    """What to tell: an error of ours, else how a process died, else that others noticed it."""
-    candidates = []
-    first = min(failure.timestamp for failure in failures.values())
-    for rank, failure in failures.items():
-        recorded = failure.message if isinstance(failure.message, dict) else {"message": ""}
-        kind, _, text = recorded["message"].partition(": ")
-        # Once one has failed, the launcher ends the others, and kills what does not end within half a minute.
-        ended_by_launcher = failure.exitcode == -signal.SIGTERM or failure.timestamp > first + 20
-        if not kind:
-            text = _death(rank, failure, n_processes)
-        candidates.append((ended_by_launcher, kind == PeerError.__name__, not kind, text))
-    return min(candidates)[-1]
-
-
-def _death(rank: int, failure: ProcessFailure, n_processes: int) -> str:
-    how = f"ended with code {failure.exitcode}"
-    if failure.exitcode < 0:
-        how = f"was killed by {failure.signal_name()}, for instance for want of memory"
-    return (
-        f"Training stopped: process {rank + 1} of {n_processes} {how}; with a checkpoint, the same command goes on "
-        "from there."
-    )
+def _stop(number: int, frame: object) -> NoReturn:
+    raise TrainingError(f"Training was stopped by {signal.Signals(number).name}.")

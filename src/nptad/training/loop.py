@@ -6,8 +6,6 @@ In a torch process group all processes run this loop in step, each on mini-batch
 
 from __future__ import annotations
 
-import hashlib
-import json
 import time
 from collections.abc import Callable
 from functools import partial
@@ -18,10 +16,10 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from nptad.errors import InputError, ModelFileError, TrainingError
-from nptad.io.tensors import load_tensors, write_tensors
+from nptad.errors import InputError, TrainingError
 from nptad.nn.loss import cell_losses, masked_mean
 from nptad.nn.model import NPT
+from nptad.training.checkpoint import History, load_checkpoint, run_fingerprint, write_checkpoint
 from nptad.training.distributed import Ranks
 from nptad.training.optim import FlatParameters, Lamb, Lookahead, flat_then_anneal
 from nptad.training.parallel import threads_for
@@ -32,7 +30,6 @@ CHECKPOINT_SECONDS = 30.0
 WORTH_SHARING = 200_000
 """Numbers in the activations of a step (members x rows x row width) from which on cores share out the members."""
 
-History = list[dict[str, Any]]
 Precision = Literal["auto", "float32"]
 
 
@@ -60,8 +57,8 @@ def train(
     precision : {"auto", "float32"}
         "auto" computes matrix products in bfloat16 on GPUs that have it; weights and their updates stay in float32.
     checkpoint : path, optional
-        File to write at the start, now and then, and at the end, and to resume from if it exists. Whoever needs it
-        no longer removes it. Of several processes the first one writes and reads it.
+        File to write at the start, now and then, and at the end, and to resume from if it exists. The caller deletes it
+        when done. Of several processes, the first one writes and reads it.
     checkpoint_seconds : float
         Time between two checkpoints.
     report : callable, optional
@@ -80,7 +77,7 @@ def train(
     flat = FlatParameters(model.parameters())
     lamb, lookahead = Lamb(flat), Lookahead(flat)
     path = None if checkpoint is None else Path(checkpoint)
-    fingerprint = _fingerprint(model, x) if path is not None or ranks.size > 1 else ""
+    fingerprint = run_fingerprint(model, x) if path is not None or ranks.size > 1 else ""
     ranks.require_same((fingerprint, path is None, time_limit), "table, parameters and whether to use a checkpoint")
 
     random.branch(ranks.rank)  # other masks and dropout in each process
@@ -89,7 +86,7 @@ def train(
     history: History = []
     seconds_before = 0.0
 
-    state = None if path is None else ranks.from_first(lambda: _load_checkpoint(path, fingerprint, ranks.size))
+    state = None if path is None else ranks.from_first(lambda: load_checkpoint(path, fingerprint, ranks.size))
     if state is not None:
         flat.value.copy_(state["value"])
         lamb.first.copy_(state["first"])
@@ -101,23 +98,15 @@ def train(
         seconds_before = history[-1]["seconds"] if history else 0.0
 
     def save_checkpoint(target: Path) -> None:
-        streams = torch.stack(ranks.gather(random.state()))
-        ranks.from_first(lambda: write_checkpoint(target, streams))
-
-    def write_checkpoint(target: Path, streams: Tensor) -> None:
         tensors = {
             "value": flat.value,
             "first": lamb.first,
             "second": lamb.second,
             "slow": lookahead.slow,
-            "random": streams,
+            "random": torch.stack(ranks.gather(random.state())),
             "order": order,
         }
-        metadata = {"fingerprint": fingerprint, "used": str(used), "history": json.dumps(history)}
-        try:
-            write_tensors(target, tensors, metadata)
-        except OSError as error:
-            raise InputError(f"The checkpoint {target} cannot be written: {error}.") from error
+        ranks.from_first(lambda: write_checkpoint(target, fingerprint, tensors, used, history))
 
     if path is not None:
         save_checkpoint(path)  # a path that cannot be written shows now, not after half a minute
@@ -219,29 +208,3 @@ def _is_mixed(precision: Precision, device: torch.device) -> bool:
     if precision not in ("auto", "float32"):
         raise InputError(f"precision must be 'auto' or 'float32', got {precision!r}.")
     return precision == "auto" and device.type == "cuda" and torch.cuda.is_bf16_supported(including_emulation=False)
-
-
-def _load_checkpoint(path: Path, fingerprint: str, n_processes: int) -> dict[str, Any] | None:
-    """The state in a checkpoint; None if there is no such file."""
-    if not path.exists():
-        return None
-    tensors, metadata = load_tensors(path)
-    if metadata.get("fingerprint") != fingerprint:
-        raise ModelFileError(
-            f"The checkpoint {path} belongs to other data or settings; delete it or name another file to start afresh."
-        )
-    if len(tensors["random"]) != n_processes:
-        raise ModelFileError(
-            f"The checkpoint {path} was written by {len(tensors['random'])} process(es), this run has {n_processes}; "
-            "use as many, or delete it to start afresh."
-        )
-    return {**tensors, "used": int(metadata["used"]), "history": json.loads(metadata["history"])}
-
-
-def _fingerprint(model: NPT, x: Tensor) -> str:
-    """Tells runs apart: same rows, same settings, same initial weights (and so the same seed)."""
-    digest = hashlib.sha256(json.dumps([model.settings.to_dict(), list(x.shape)]).encode())
-    digest.update(x.detach().cpu().contiguous().numpy().tobytes())
-    for parameter in model.parameters():
-        digest.update(parameter.detach().cpu().contiguous().numpy().tobytes())
-    return digest.hexdigest()

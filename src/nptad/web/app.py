@@ -26,8 +26,7 @@ from nptad.web import jobs
 from nptad.web.choices import Choices, form_values, parse_choices
 from nptad.web.jobs import Job, Store
 from nptad.web.pages import download_name, render, shown_name, status_of
-from nptad.web.process import Target, do_task
-from nptad.web.runner import Runner
+from nptad.web.runner import WORKER, Runner
 from nptad.web.security import FORM_BYTES, LOOPBACK_HOSTS, Guard, Sessions
 
 DOWNLOADS = {
@@ -53,7 +52,7 @@ class Config:
     """Asked of every browser; None only if nobody but this machine can reach the server."""
     hosts: frozenset[str] = LOOPBACK_HOSTS
     """Names the server answers to."""
-    target: Target = do_task
+    worker: str = WORKER
     """What runs in the processes of jobs."""
 
 
@@ -88,7 +87,7 @@ def create_app(config: Config) -> FastAPI:
         If the directory cannot be used.
     """
     store = Store(config.directory)
-    runner = Runner(store, config.max_bytes, config.max_rows, config.target)
+    runner = Runner(store, config.max_bytes, config.max_rows, config.worker)
     site = Site(config, store, runner, Sessions(store.secret, config.token))
 
     @asynccontextmanager

@@ -1,4 +1,4 @@
-"""What the user chose: the part of each column, the label, and a few numbers."""
+"""The choices of the user: the use of each column, the label, and a few numbers."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ _LONGEST_SECONDS = 7 * 24 * 3600.0
 
 @dataclass(frozen=True)
 class Choices:
-    """Choices for a table, by the positions of its columns."""
+    """Choices for a table; columns are given by position."""
 
     uses: tuple[Use, ...]
-    """The part of each column."""
+    """The use of each column."""
     label: tuple[int, int] | None = None
-    """The column that marks known anomalies and which of its listed values does so."""
+    """The column that marks known anomalies, and the position of the marking value among its listed values."""
     share: float | None = None
     """Share of the rows to flag; None for the default."""
     seed: int = 0
     time_limit: float | None = None
-    """Seconds of training at most."""
+    """Limit of the training time in seconds."""
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Choices:
@@ -39,7 +39,7 @@ class Choices:
 
 
 def default_choices(columns: Sequence[Mapping[str, Any]]) -> Choices:
-    """Every column as it was understood."""
+    """The proposed use of every column."""
     return Choices(tuple(column["use"] for column in columns))
 
 
@@ -49,13 +49,13 @@ def parse_choices(form: Mapping[str, Any], columns: Sequence[Mapping[str, Any]],
     Raises
     ------
     InputError
-        In one sentence, if something in it is no possible choice.
+        If an entry is not a possible choice.
     """
     uses = []
     for place, column in enumerate(columns):
         use = form.get(f"use-{place}", column["use"])
         if use not in column["uses"]:
-            raise InputError(f"Column {column['name']!r} cannot be used like that; choose one of the entries.")
+            raise InputError(f"Column {column['name']!r} cannot be used in this way; choose a use from the list.")
         uses.append(use)
     share = _number(form, "share", "The share of rows to flag", 50.0)
     seed = _number(form, "seed", "The seed", _LARGEST_SEED, lowest=0.0)
@@ -71,16 +71,16 @@ def parse_choices(form: Mapping[str, Any], columns: Sequence[Mapping[str, Any]],
     fewest = smallest_share(n_rows)
     if choices.share is not None and choices.share < fewest:
         raise InputError(
-            f"With {n_rows:,} rows the share to flag must be at least {math.ceil(1e4 * fewest) / 100:g} %, "
+            f"With {n_rows:,} rows, the share to flag must be at least {math.ceil(1e4 * fewest) / 100:g}%, "
             "which is about one row."
         )
     if not any(use != "ignore" and (choices.label or (-1,))[0] != place for place, use in enumerate(uses)):
-        raise InputError("No column is left to look at; ignore fewer of them.")
+        raise InputError("No column is left to analyse; ignore fewer columns.")
     return choices
 
 
 def form_values(choices: Choices) -> dict[str, str]:
-    """The choices as the form has them: what :func:`parse_choices` reads.
+    """The choices as entries of the form, for :func:`parse_choices`.
 
     Examples
     --------
@@ -97,7 +97,7 @@ def form_values(choices: Choices) -> dict[str, str]:
 
 
 def ignored_columns(choices: Choices, columns: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Names of the columns that the model does not see, the label not among them."""
+    """Names of the ignored columns, without the label."""
     label = choices.label[0] if choices.label else None
     return [
         column["name"]
@@ -107,7 +107,7 @@ def ignored_columns(choices: Choices, columns: Sequence[Mapping[str, Any]]) -> l
 
 
 def label_column(choices: Choices, columns: Sequence[Mapping[str, Any]]) -> str | None:
-    """The label in the form that ``select_columns`` takes."""
+    """The label as ``select_columns`` takes it."""
     if choices.label is None:
         return None
     column, value = choices.label
@@ -115,7 +115,7 @@ def label_column(choices: Choices, columns: Sequence[Mapping[str, Any]]) -> str 
 
 
 def categorical_columns(choices: Choices, columns: Sequence[Mapping[str, Any]]) -> list[str] | None:
-    """The number columns that are categories; None if that is just what the library would find by itself."""
+    """The number columns to use as categories; None if the library would choose the same by itself."""
     label = choices.label[0] if choices.label else None
     pairs = [
         (use, column)
@@ -134,11 +134,11 @@ def _label(text: str, columns: Sequence[Mapping[str, Any]]) -> tuple[int, int] |
         column, value = (int(part) for part in text.split(":"))
         if column < len(columns) and value < len(columns[column]["values"]):
             return column, value
-    raise InputError("There is no such label; choose one of the entries.")
+    raise InputError("There is no such label; choose one from the list.")
 
 
 def _number(form: Mapping[str, Any], name: str, what: str, highest: float, lowest: float | None = None) -> float | None:
-    """A number above 0, or from ``lowest`` on, up to ``highest``; None if nothing was entered."""
+    """A number above 0, or of at least ``lowest``, and at most ``highest``; None if nothing was entered."""
     text = str(form.get(name, "")).strip().replace(",", ".")
     if not text:
         return None
@@ -147,6 +147,6 @@ def _number(form: Mapping[str, Any], name: str, what: str, highest: float, lowes
     except ValueError:
         value = math.nan
     if not (value > 0 if lowest is None else value >= lowest) or not value <= highest:
-        bounds = "above 0" if lowest is None else f"from {lowest:g}"
-        raise InputError(f"{what} must be a number {bounds} up to {highest:,.0f}.")
+        least = "above 0" if lowest is None else f"of at least {lowest:g}"
+        raise InputError(f"{what} must be a number {least} and at most {highest:,.0f}.")
     return value

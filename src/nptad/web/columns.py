@@ -1,9 +1,8 @@
-"""The columns of a table as they were understood, in words and plain values for the page."""
+"""The columns of a table, described in words for the page."""
 
 from __future__ import annotations
 
 import warnings
-from datetime import date, datetime, time
 from typing import Any
 
 import pyarrow as pa
@@ -12,16 +11,15 @@ import pyarrow.compute as pc
 from nptad.errors import InputError, TableWarning
 from nptad.tables.schema import MAX_CATEGORIES, Column, learn_schema
 from nptad.tables.selection import split_label
-from nptad.wording import number, percent, shorten
+from nptad.wording import FEW_LETTERS, cell, percent, plural, shorten
 
 LABEL_VALUES = 10
-"""A column with at most this many different values may be the label."""
+"""A column with at most this many different values can be the label."""
 
 _SAMPLES = 4
-_LETTERS = 24
 _SAMPLED_ROWS = 1000
-_NAMES_FROM = 20
-"""From this many rows on, a text column without a repeated value is taken for names of the rows."""
+_IDENTIFIER_ROWS = 20
+"""With at least this many rows, a text column without a repeated value is taken for an identifier of the rows."""
 
 _NUMERIC = {"number": "numbers", "time": "times", "duration": "durations"}
 
@@ -32,10 +30,10 @@ def describe_columns(table: pa.Table) -> list[dict[str, Any]]:
     Returns
     -------
     list of dict
-        For each column ``name``, ``shown`` (the name cut to a reasonable length), ``kind`` as the library has it,
-        ``understood`` and ``note`` for people, ``missing`` and ``samples`` as text, ``values`` that may mark anomalies
-        if it is the label, ``uses`` that are possible, ``use``, the proposed one, and ``word`` for what the use
-        "number" means here, such as time.
+        For each column ``name``, ``shown`` (the name, shortened), ``kind`` (of the schema), ``understood`` and ``note``
+        for people, ``missing`` and ``samples`` as text, ``values`` that can mark anomalies if the column is the label,
+        ``uses`` (the possible ones), ``use`` (the proposed one), and ``word``: what the use "number" means here, such
+        as time.
 
     Raises
     ------
@@ -47,15 +45,16 @@ def describe_columns(table: pa.Table) -> list[dict[str, Any]]:
     >>> table = pa.table({"size": [1.5, 2.5, None, 4.5], "kind": ["a", "b", "b", None]})
     >>> for column in describe_columns(table):
     ...     print(column["name"], column["understood"], column["missing"], column["samples"], column["values"])
-    size numbers 25 % ['1.5', '2.5', '4.5'] ['1.5', '2.5', '4.5']
-    kind 2 categories 25 % ['a', 'b'] ['a', 'b']
+    size numbers 25% ['1.5', '2.5', '4.5'] ['1.5', '2.5', '4.5']
+    kind 2 categories 25% ['a', 'b'] ['a', 'b']
     """
     names = table.column_names
     twice = next((name for name in names if names.count(name) > 1), None) if len(set(names)) < len(names) else None
     if twice is not None:
-        raise InputError(f"Two columns are called {twice!r}; give each column its own name.")
+        raise InputError(f"Two columns are named {twice!r}; give each column a name of its own.")
     if not names or table.num_rows < 2:
-        raise InputError(f"The table has {table.num_rows} row(s) and {len(names)} column(s); two rows are the least.")
+        size = f"{plural(table.num_rows, 'row')} and {plural(len(names), 'column')}"
+        raise InputError(f"The table has {size}; at least two rows and one column are needed.")
     described = [_describe(table, place, set(names)) for place in range(len(names))]
     if all(column["uses"] == ["ignore"] for column in described):
         reason = next((column["note"] for column in described if column["note"]), "")
@@ -64,7 +63,7 @@ def describe_columns(table: pa.Table) -> list[dict[str, Any]]:
 
 
 def is_carriable(kind: pa.DataType) -> bool:
-    """True for a type of cells that results can carry along, in text files too: no lists, no bytes."""
+    """Whether results can carry along cells of this type, also in text files: no lists, no bytes."""
     if pa.types.is_dictionary(kind):
         kind = kind.value_type
     is_text = pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
@@ -75,7 +74,7 @@ def _describe(table: pa.Table, place: int, names: set[str]) -> dict[str, Any]:
     name, cells = table.column_names[place], table.column(place)
     described: dict[str, Any] = {
         "name": name,
-        "shown": shorten(name, 2 * _LETTERS),
+        "shown": shorten(name),
         "kind": "ignored",
         "understood": "empty",
         "note": "",
@@ -90,31 +89,31 @@ def _describe(table: pa.Table, place: int, names: set[str]) -> dict[str, Any]:
         return described
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", TableWarning)  # the note says it
+            warnings.simplefilter("ignore", TableWarning)  # the column's note says the same
             (column,) = learn_schema(table.select([place])).columns
     except InputError as error:
         return {**described, "missing": "", "understood": "not usable", "note": str(error)}
     described |= {
         "kind": column.kind,
         "missing": percent(column.missing / len(cells)) if column.missing else "none",
-        "samples": [_shown(value) for value in _distinct(cells[:_SAMPLED_ROWS])[:_SAMPLES]],
+        "samples": [cell(value, FEW_LETTERS) for value in _distinct(cells[:_SAMPLED_ROWS])[:_SAMPLES]],
         "values": _label_values(cells, name, names),
     }
     if column.kind == "ignored":
         return described
-    names_rows = _names_rows(column, cells)
+    identifies = _identifies_rows(column, cells)
     return {
         **described,
-        "understood": "a name for each row" if names_rows else _understood(column),
-        "note": _note(column, names_rows),
+        "understood": "row identifier" if identifies else _understood(column),
+        "note": _note(column, identifies),
         "word": column.content,
         "uses": [*(["number"] if column.content in _NUMERIC else []), "category", "ignore"],
-        "use": "ignore" if names_rows else "number" if column.kind == "numeric" else "category",
+        "use": "ignore" if identifies else "number" if column.kind == "numeric" else "category",
     }
 
 
-def _names_rows(column: Column, cells: pa.ChunkedArray) -> bool:
-    if column.content != "text" or len(cells) < _NAMES_FROM or column.missing:
+def _identifies_rows(column: Column, cells: pa.ChunkedArray) -> bool:
+    if column.content != "text" or len(cells) < _IDENTIFIER_ROWS or column.missing:
         return False
     return pc.count_distinct(cells).as_py() == len(cells)
 
@@ -130,39 +129,28 @@ def _understood(column: Column) -> str:
     return "true or false" if column.content == "boolean" else f"{count:,} categories"
 
 
-def _note(column: Column, names_rows: bool) -> str:
-    if names_rows:
-        return "No value occurs twice, so it is not looked at; results carry it along."
+def _note(column: Column, identifies: bool) -> str:
+    if identifies:
+        return "No value occurs twice, so the column is ignored. Results include it."
     if column.open_vocabulary:
-        return "Many values occur only once; ignore the column if it only names the rows."
+        return "Many values occur only once. Ignore the column if it only identifies the rows."
     if column.pooled:
-        return f"The {MAX_CATEGORIES - 1} most frequent categories are kept, the others share one."
+        return f"The {MAX_CATEGORIES - 1} most frequent categories are kept; the others are merged into one."
     if column.kind == "categorical" and column.cardinality == 1:
-        return "It can only tell that a cell differs from this value."
+        return "The column only shows whether a cell differs from this value."
     return ""
 
 
 def _label_values(cells: pa.ChunkedArray, name: str, names: set[str]) -> list[str]:
-    """The values by which a column can mark anomalies, spelt as ``select_columns`` compares them."""
+    """The values that can mark anomalies, spelt as ``select_columns`` compares them."""
     if not is_carriable(cells.type) or len(_distinct(cells[:_SAMPLED_ROWS])) > LABEL_VALUES:
         return []
     values = [str(value) for value in _distinct(cells)]
     if not 2 <= len(values) <= LABEL_VALUES:
         return []
-    # A value must not make another column of "name=value".
+    # "name=value" must not be the name of another column.
     return [value for value in values if value and split_label(f"{name}={value}", names) == (name, value)]
 
 
 def _distinct(cells: pa.ChunkedArray) -> list[Any]:
     return [value for value in cells.unique().to_pylist() if value is not None and value == value]
-
-
-def _shown(value: Any) -> str:
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, int | float):
-        return number(value)
-    if isinstance(value, datetime | date | time):
-        return value.isoformat().removesuffix("T00:00:00")
-    text = shorten(str(value))
-    return text if len(text) <= _LETTERS else f"{text[: _LETTERS - 1]}…"

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from nptad.errors import InputError
+from nptad.io.locks import open_locked
 from nptad.web.choices import Choices
 
 State = Literal["draft", "queued", "running", "done", "failed", "cancelled", "interrupted"]
@@ -102,7 +103,8 @@ class Store:
         try:
             directory.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._jobs_directory.mkdir(mode=0o700, exist_ok=True)
-            self._lock = _lock(directory / "lock")
+            busy = f"Another `nptad serve` uses {directory}; use its page, or name another --directory."
+            self._lock = open_locked(directory / "lock", busy=busy)
             self.secret = _secret(directory / "secret")
         except OSError as error:
             raise InputError(f"{directory} cannot be used ({error.strerror}); name another --directory.") from error
@@ -111,7 +113,7 @@ class Store:
 
     def close(self) -> None:
         """Let another server use the directory."""
-        os.close(self._lock)
+        self._lock.close()
 
     def new_directory(self) -> tuple[str, Path]:
         """A name for a job and an empty directory for it."""
@@ -179,23 +181,6 @@ class Store:
             if job.state == "running":
                 job.state = "interrupted"
             self.save(job)
-
-
-def _lock(path: Path) -> int:
-    """An open file that no other server has open, where the system has such locks."""
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
-    try:
-        import fcntl
-
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except ImportError:
-        pass
-    except BlockingIOError as error:
-        os.close(descriptor)
-        raise InputError(
-            f"Another `nptad serve` uses {path.parent}; use its page, or name another --directory."
-        ) from error
-    return descriptor
 
 
 def _secret(path: Path) -> bytes:

@@ -1,4 +1,4 @@
-"""How far a job is and how long it will take, over phases that count in different units."""
+"""The progress of a job and the time left, over phases that count in different units."""
 
 from __future__ import annotations
 
@@ -6,24 +6,23 @@ import time
 from collections.abc import Callable, Mapping
 
 from nptad.nn.masks import bank_size
-from nptad.scoring.calibrate import CALIBRATION_ROWS
 from nptad.settings import default_members, default_settings
 
 _TRAINING_FACTOR = 3.0
-"""A training step does about three times the work of the same rows in scoring: forward, and twice that backward."""
+"""A training step is about three times the work of scoring the same rows: a backward pass costs two forward passes."""
 
 _EXPLAINING_FACTOR = 4.0
 _FIRST_SECONDS = 1.0
-"""Time before a phase says anything about its speed."""
+"""A phase is measured after this time."""
 
 
 def expected_work(n_rows: int, n_features: int, n_explained: int) -> dict[str, float]:
-    """The work of each phase, in rows that pass through the model: what is known before anything was measured.
+    """The work of each phase, in rows that pass through the model; an estimate before anything is measured.
 
     Examples
     --------
     >>> work = expected_work(100, 5, 1)
-    >>> work["Training"] > work["Scoring"] == work["Calibrating"] > work["Explaining"] > 0
+    >>> work["Training"] > work["Scoring"] > work["Explaining"] > 0
     True
     """
     settings = default_settings(n_rows, n_features)
@@ -31,7 +30,6 @@ def expected_work(n_rows: int, n_features: int, n_explained: int) -> dict[str, f
     batch = min(n_rows, settings.batch_size or n_rows)
     return {
         "Training": _TRAINING_FACTOR * settings.n_steps * batch * default_members(n_rows),
-        "Calibrating": float(min(n_rows, CALIBRATION_ROWS) * masks),
         "Scoring": float(n_rows * masks),
         "Explaining": _EXPLAINING_FACTOR * n_explained * masks,
         "Writing": float(n_explained),
@@ -39,21 +37,20 @@ def expected_work(n_rows: int, n_features: int, n_explained: int) -> dict[str, f
 
 
 class Pace:
-    """Turns the progress of single phases into one share and one time.
+    """Turns the progress of single phases into the share done and the time left of the whole job.
 
-    A phase that is under way tells its own speed. Those to come are guessed from their work at the speed of the last
-    phase that was measured.
+    The speed of the current phase is measured. Later phases are estimated from their work and the last measured speed.
 
     Parameters
     ----------
     work : mapping
         Expected work of each phase, in the order of the phases.
     n_rows : int
-        Rows to score.
+        Number of rows to score.
     training_limit : float, optional
         Seconds after which training ends.
     clock : function
-        The time in seconds.
+        Returns the time in seconds.
     """
 
     def __init__(
@@ -71,12 +68,12 @@ class Pace:
         self._seconds_per_work: float | None = None
         self._highest = 0.0
 
-    def hear(self, phase: str, done: int, total: int) -> tuple[float, float | None]:
-        """The share of the whole job that is done, and the seconds left if that can be said already."""
+    def update(self, phase: str, done: int, total: int) -> tuple[float, float | None]:
+        """The share of the whole job that is done, and the seconds left; None before anything is measured."""
         now = self._clock()
         if phase != self._phase:
             self._phase, self._phase_started, self._earlier = phase, now, 0
-        elif done == 0:  # a large table is scored in parts
+        elif done == 0:  # the next part of a large table
             self._earlier += self._total
         self._total = total
         seconds = now - self._phase_started

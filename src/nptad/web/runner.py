@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from nptad.errors import InputError
+from nptad.processes import Child
 from nptad.web.choices import Choices
 from nptad.web.jobs import Job, Store
-from nptad.web.process import Process, Target, do_task, prepare
+
+WORKER = "nptad.web.worker:work"
+"""What runs in the processes."""
+
+CRASHED = "The process that worked on it crashed or was killed, perhaps for lack of memory; nothing else was harmed."
 
 READING_SECONDS = 600.0
 """Time for reading an upload."""
@@ -32,28 +38,26 @@ class Runner:
         The jobs.
     max_bytes, max_rows : int
         Limits of a table.
-    target : function
-        What runs in the processes.
+    worker : str
+        The function that runs in the processes, as ``package.module:function``.
     """
 
-    def __init__(self, store: Store, max_bytes: int, max_rows: int, target: Target = do_task) -> None:
-        self._store, self._max_bytes, self._max_rows, self._target = store, max_bytes, max_rows, target
+    def __init__(self, store: Store, max_bytes: int, max_rows: int, worker: str = WORKER) -> None:
+        self._store, self._max_bytes, self._max_rows, self._worker = store, max_bytes, max_rows, worker
         self._reading = asyncio.Semaphore(1)
         self._wake = asyncio.Event()
-        self._active: dict[Process, asyncio.Task[dict[str, Any]]] = {}
+        self._active: dict[Child, asyncio.Task[dict[str, Any]]] = {}
         self._closing = False
         self._cancelled = False
         self.running: Job | None = None
         """The job that is being done."""
-        self.process: Process | None = None
+        self.process: Child | None = None
         """Its process."""
         self.progress: dict[str, Any] = {}
         """Its ``phase``, ``share`` done and seconds ``left``, as far as known."""
 
     async def start(self) -> None:
         """Begin with the jobs that wait already."""
-        if self._target is do_task:
-            await asyncio.to_thread(prepare)
         self._loop = asyncio.create_task(self._work_off())
 
     async def stop(self) -> None:
@@ -80,9 +84,8 @@ class Runner:
             "max_rows": self._max_rows,
         }
         async with self._reading:
-            process = Process(self._target, task, lambda progress: None)
             try:
-                outcome = await asyncio.wait_for(self._run(process), READING_SECONDS)
+                outcome = await asyncio.wait_for(self._run(task), READING_SECONDS)
             except TimeoutError as error:
                 raise InputError(f"Reading {name} takes too long; use a part of its rows.") from error
         if "failed" in outcome:
@@ -131,8 +134,7 @@ class Runner:
             "choices": asdict(job.choices),
         }
         self.running, self.progress, self._cancelled = job, {}, False
-        self.process = Process(self._target, task, self._hear)
-        outcome = await self._run(self.process)
+        outcome = await self._run(task)
         job.finished = time.time()
         if "done" in outcome:
             job.state, job.headline, job.notes = "done", outcome["done"]["headline"], outcome["done"]["notes"]
@@ -146,9 +148,15 @@ class Runner:
     def _hear(self, progress: dict[str, Any]) -> None:
         self.progress = progress  # from another thread, in one step
 
-    async def _run(self, process: Process) -> dict[str, Any]:
-        """Run a process; if nobody waits for it any more, end it."""
-        running = asyncio.create_task(asyncio.to_thread(process.run))
+    async def _run(self, task: dict[str, Any]) -> dict[str, Any]:
+        """Do a task in a process; end the process if nobody waits for it any more."""
+        try:
+            process = Child(self._worker)
+        except OSError:  # for instance too many processes
+            return {"failed": CRASHED}
+        if task["do"] == "detect":
+            self.process = process
+        running = asyncio.create_task(asyncio.to_thread(_follow, process, task, self._hear))
         self._active[process] = running
         try:
             return await asyncio.shield(running)
@@ -158,13 +166,27 @@ class Runner:
         finally:
             del self._active[process]
 
-    async def _end(self, process: Process) -> None:
+    async def _end(self, process: Child) -> None:
         running = self._active.get(process)
         if running is None:
             return
-        await asyncio.to_thread(process.stop)
+        process.terminate()
         with suppress(TimeoutError):
             await asyncio.wait_for(asyncio.shield(running), TERM_SECONDS)
         if not running.done():
-            await asyncio.to_thread(process.stop, True)
+            await asyncio.to_thread(process.kill)
             await running
+
+
+def _follow(process: Child, task: dict[str, Any], heard: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
+    """Give a process its task and wait until it ends; returns ``{"done": ...}`` or ``{"failed": one sentence}``."""
+    outcome: dict[str, Any] = {"failed": CRASHED}
+    with process, suppress(EOFError):
+        process.send(task)
+        while True:
+            message, _ = process.receive()
+            if "progress" in message:
+                heard(message["progress"])
+            else:
+                outcome = message
+    return outcome

@@ -1,8 +1,8 @@
 """What happens in a process of its own: reading an uploaded table, and the whole job.
 
-Nothing that a file or a job does here, whatever it needs and however it ends, happens to the server. Messages to the
-server are JSON: ``{"progress": {...}}``, at the end ``{"done": {...}}`` or ``{"failed": "one sentence"}``. When the
-server is gone, so is the worker.
+A file or a job that needs too much memory or crashes does no harm to the server. Messages to the server are
+``{"progress": {...}}``, at the end ``{"done": {...}}`` or ``{"failed": "one sentence"}``. What needs torch is imported
+by :func:`detect`: reading an upload is faster without it.
 """
 
 from __future__ import annotations
@@ -13,8 +13,6 @@ import json
 import os
 import shlex
 import shutil
-import signal
-import threading
 import time
 import traceback
 import warnings
@@ -23,28 +21,25 @@ import zlib
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import asdict
-from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from nptad.cli.arguments import column_names
-from nptad.detector import NPTAD
 from nptad.errors import InputError, MaskBankWarning, NPTADError, TableWarning
-from nptad.explain.result import Explanation
 from nptad.io.read import read_table
 from nptad.io.write import write_table
-from nptad.pipeline import DEFAULT_SHARE, Analysis, analyse, explain_rows_of, flagged_reasons, results_table
+from nptad.processes import Parent
 from nptad.progress import listening
-from nptad.report import summarise, write_report
-from nptad.report.rows import SHOWN_WITHOUT_ANOMALIES
-from nptad.tables.selection import select_columns
+from nptad.tables.selection import column_names
 from nptad.web import example, jobs
 from nptad.web.choices import Choices, categorical_columns, default_choices, ignored_columns, label_column
 from nptad.web.columns import describe_columns, is_carriable
-from nptad.web.pace import Pace, expected_work
-from nptad.wording import number, percent, shorten
+from nptad.wording import figure, plural
+
+if TYPE_CHECKING:
+    from nptad.pipeline import TableResult
+    from nptad.web.pace import Pace
 
 MAX_COLUMNS = 1000
 """Columns of a table at most."""
@@ -60,15 +55,9 @@ _SECONDS_BETWEEN_MESSAGES = 0.25
 Tell = Callable[[dict[str, Any]], None]
 
 
-def work(server: Connection, task: dict[str, Any]) -> None:
-    """Do a task: ``{"do": "inspect" or "detect", "directory": ..., ...}``; the target of the process."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the server, which ends us in its own way
-    threading.Thread(target=_exit_with_server, args=(server,), daemon=True).start()
-
-    def tell(message: dict[str, Any]) -> None:
-        with suppress(OSError):
-            server.send_bytes(json.dumps(message).encode())
-
+def work(server: Parent) -> None:
+    """Do a task, ``{"do": "inspect" or "detect", "directory": ..., ...}``; what the process does."""
+    task, tell = server.receive()[0], server.send
     if task["do"] == "inspect":
         _limit_memory()
     elif hasattr(os, "nice"):
@@ -82,12 +71,6 @@ def work(server: Connection, task: dict[str, Any]) -> None:
     except Exception as error:
         traceback.print_exc()
         tell({"failed": f"Something unexpected happened ({type(error).__name__}); the terminal says more."})
-
-
-def _exit_with_server(server: Connection) -> None:
-    with suppress(EOFError, OSError):
-        server.recv_bytes()
-    os._exit(1)
 
 
 def inspect(
@@ -150,46 +133,41 @@ def detect(
     *, directory: str, name: str, columns: Sequence[dict[str, Any]], choices: dict[str, Any], tell: Tell
 ) -> dict[str, Any]:
     """Do the job: the same as ``nptad detect``, into files beside the table."""
+    from nptad.detector import NPTAD
+    from nptad.pipeline import DEFAULT_SHARE, detect_table
+    from nptad.report import summarise
+    from nptad.web.pace import Pace, expected_work
+
     home, chosen = Path(directory), Choices.from_dict(choices)
     table = read_table(home / jobs.TABLE)
     ignored = ignored_columns(chosen, columns)
     left_behind = [column for column in ignored if not is_carriable(table.schema.field(column).type)]
     carried = [column for column in ignored if column not in left_behind]
-    selection = select_columns(table.drop_columns(left_behind), carried, label_column(chosen, columns))
     detector = NPTAD(
         categorical_features=categorical_columns(chosen, columns),
         random_state=chosen.seed,
         time_limit=chosen.time_limit,
     )
-    n_rows, n_features = selection.features.shape
+    label = label_column(chosen, columns)
+    n_rows, n_features = table.num_rows, table.num_columns - len(ignored) - (label is not None)
     flagged = max(1, round(n_rows * (chosen.share or DEFAULT_SHARE)))
     pace = Pace(expected_work(n_rows, n_features, flagged), n_rows, chosen.time_limit)
     hear = _listener(pace, tell)
     with listening(hear), warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        result = analyse(selection, detector, chosen.share)
-        n_explained = max(int(result.detection.anomaly.sum()), SHOWN_WITHOUT_ANOMALIES)
-        explanation = explain_rows_of(detector, selection.features, result.detection.ranking()[:n_explained])
+        result = detect_table(
+            table.drop_columns(left_behind), detector, ignore=carried, label=label, share=chosen.share
+        )
         hear("Writing", 0, 1)
         unfinished = home / jobs.UNFINISHED
         unfinished.mkdir(mode=0o700)
-        summary = summarise(
-            detector,
-            selection.features,
-            result.detection,
-            explanation=explanation,
-            keys=selection.keys,
-            labels=selection.labels,
-            source=name,
-            seed=chosen.seed,
-            command=_command(name, chosen, columns),
-        )
-        _write_result(unfinished, result, explanation, summary)
+        summary = summarise(result, source=name, seed=chosen.seed, command=_command(name, chosen, columns))
+        _write_result(unfinished, result, summary)
     unfinished.replace(home / jobs.RESULT)
     ours = [note for note in caught if issubclass(note.category, TableWarning | MaskBankWarning)]
     notes = dict.fromkeys(str(note.message) for note in ours)
     n_flagged = int(result.detection.anomaly.sum())
-    return {"headline": f"{n_flagged:,} row{'s' if n_flagged != 1 else ''} flagged", "notes": list(notes)}
+    return {"headline": f"{plural(n_flagged, 'row')} flagged", "notes": list(notes)}
 
 
 def _listener(pace: Pace, tell: Tell) -> Callable[[str, int, int], None]:
@@ -198,7 +176,7 @@ def _listener(pace: Pace, tell: Tell) -> Callable[[str, int, int], None]:
 
     def hear(phase: str, done: int, total: int) -> None:
         nonlocal last_told, last_phase
-        share, left = pace.hear(phase, done, total)
+        share, left = pace.update(phase, done, total)
         now = time.monotonic()
         if phase != last_phase or now - last_told >= _SECONDS_BETWEEN_MESSAGES:
             last_told, last_phase = now, phase
@@ -207,9 +185,10 @@ def _listener(pace: Pace, tell: Tell) -> Callable[[str, int, int], None]:
     return hear
 
 
-def _write_result(directory: Path, result: Analysis, explanation: Explanation, summary: dict[str, Any]) -> None:
-    reasons = flagged_reasons(explanation, result.detection)
-    results = results_table(result.detection, result.selection.carried, reasons)
+def _write_result(directory: Path, result: TableResult, summary: dict[str, Any]) -> None:
+    from nptad.report import write_report
+
+    results = result.table()
     write_table(results, directory / jobs.SCORES_CSV)
     write_table(results, directory / jobs.SCORES_PARQUET)
     model = directory / "model"
@@ -219,41 +198,28 @@ def _write_result(directory: Path, result: Analysis, explanation: Explanation, s
             archive.write(path, f"model/{path.name}")
     shutil.rmtree(model)
     write_report(summary, directory / jobs.REPORT)
-    text = json.dumps(_digest(summary, result), ensure_ascii=False)
+    text = json.dumps(_digest(summary), ensure_ascii=False)
     (directory / jobs.DIGEST).write_text(text, encoding="utf-8")
 
 
-def _digest(summary: dict[str, Any], result: Analysis) -> dict[str, Any]:
-    """What the page of a result shows, in words."""
-    carried = result.selection.carried
-    label_last = carried.num_columns - (result.selection.labels is not None)
-    names = carried.column_names[: min(label_last, 1)]
-    listed = summary["anomalies"][:LISTED]
+def _digest(summary: dict[str, Any]) -> dict[str, Any]:
+    """What the page of a result shows."""
     return {
-        "statement": summary["result"]["statement"],
-        "meaning": summary["result"]["meaning"],
-        "notes": summary["result"]["notes"],
-        "n_flagged": summary["result"]["n_flagged"],
-        "names": [shorten(name, 24) for name in names],
+        **{name: summary["result"][name] for name in ("statement", "meaning", "notes", "n_flagged")},
+        "names": summary["key_columns"][:1],
         "labelled": summary["labels"] is not None,
         "rows": [
             {
                 "row": anomaly["row"],
-                "names": [shorten(str(carried[name][anomaly["row"]].as_py()), 40) for name in names],
-                "score": number(anomaly["score"], 3),
-                "p_value": number(anomaly["p_value"], 2),
+                "names": anomaly["key"][:1],
+                "score": figure(anomaly["score"]),
+                "p_value": figure(anomaly["p_value"], 2),
                 "label": anomaly["label"],
-                "reasons": [{**reason, "likely": _likely(reason)} for reason in anomaly["reasons"][:3]],
+                "reasons": anomaly["reasons"][:3],
             }
-            for anomaly in listed
+            for anomaly in summary["anomalies"][:LISTED]
         ],
     }
-
-
-def _likely(reason: dict[str, Any]) -> str | None:
-    """How likely a category was that is the expected one itself."""
-    expected_itself = reason["probability"] is not None and reason["seen"] == reason["expected"]
-    return percent(reason["probability"]) if expected_itself else None
 
 
 def _command(name: str, choices: Choices, columns: Sequence[dict[str, Any]]) -> str | None:

@@ -2,7 +2,7 @@
 (() => {
   const seconds = (count) => new Promise((resolve) => setTimeout(resolve, 1000 * count));
 
-  // A button that deletes asks first.
+  // A button that deletes asks for confirmation.
   for (const button of document.querySelectorAll("[data-confirm]")) {
     button.addEventListener("click", (event) => {
       if (!confirm(button.dataset.confirm)) event.preventDefault();
@@ -20,7 +20,7 @@
     for (const form of document.forms) delete form.dataset.sent;
   });
 
-  // A file that is dropped or chosen is sent at once.
+  // A dropped or chosen file is uploaded at once.
   const drop = document.getElementById("drop");
   if (drop) {
     const input = document.getElementById("file");
@@ -32,7 +32,7 @@
       if (!file) return;
       const limit = Number(drop.dataset.bytes);
       if (file.size > limit) {
-        status.textContent = `${file.name} has ${Math.ceil(file.size / 1e6)} MB; this server takes ${Math.floor(limit / 1e6)} MB.`;
+        status.textContent = `${file.name} has ${Math.ceil(file.size / 1e6)} MB; the limit of this server is ${Math.floor(limit / 1e6)} MB.`;
         input.value = "";
         return;
       }
@@ -57,7 +57,7 @@
     });
   }
 
-  // The column that is the label is nothing else.
+  // The label column has no other use.
   const label = document.getElementById("label");
   if (label) {
     const rows = [...document.querySelectorAll(".columns tbody tr")];
@@ -74,14 +74,14 @@
     return answer.ok ? answer.json() : { state: "gone", line: "deleted" };
   }
 
-  // The progress of one job; when its state changes, there is another page to show.
+  // The progress of one job; when its state changes, the server has another page to show.
   const progress = document.getElementById("progress");
 
   function show(status) {
     const share = document.getElementById("share");
     if (!share) return;
     share.value = status.share;
-    document.getElementById("percent").textContent = `${Math.round(100 * status.share)} %`;
+    document.getElementById("percent").textContent = `${Math.round(100 * status.share)}%`;
     document.getElementById("left").textContent = status.left;
     let over = Boolean(status.phase);
     for (const item of document.querySelectorAll("#phases li")) {
@@ -94,7 +94,7 @@
       if (!current) item.removeAttribute("aria-current");
       item.classList.toggle("over", over);
     }
-    document.title = `${Math.round(100 * status.share)} %, ${status.left}`;
+    document.title = `${Math.round(100 * status.share)}%, ${status.left}`;
   }
 
   async function follow() {
