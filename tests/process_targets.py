@@ -9,16 +9,18 @@ import subprocess
 import sys
 import time
 
-import nptad.errors
+from nptad.errors import InputError
+from nptad.processes import Parent
 
 
-def echo(parent):
+def echo(parent: Parent) -> None:
     """Send everything back."""
     while True:
-        parent.send(*parent.receive())
+        message, payload = parent.receive()
+        parent.send(message, bytes(payload))
 
 
-def describe(parent):
+def describe(parent: Parent) -> None:
     """Print here and there, then say how this process was started."""
     print("printed")
     os.write(1, b"written\n")
@@ -38,7 +40,7 @@ def describe(parent):
     )
 
 
-def work_for_long(parent):
+def work_for_long(parent: Parent) -> None:
     """Start a grandchild and be busy."""
     grandchild = subprocess.Popen(["sleep", "600"])
     parent.send({"pid": os.getpid(), "grandchild": grandchild.pid})
@@ -46,25 +48,25 @@ def work_for_long(parent):
         time.sleep(0.001)
 
 
-def refuse_to_end(parent):
+def refuse_to_end(parent: Parent) -> None:
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     parent.send({})
     time.sleep(600)
 
 
-def fall_silent(parent):
+def fall_silent(parent: Parent) -> None:
     os.close(parent._stdout.fileno())
     time.sleep(600)
 
 
-def send_half_a_message(parent):
+def send_half_a_message(parent: Parent) -> None:
     parent._stdout.write((1000).to_bytes(8, "big"))
     sys.exit(3)
 
 
-def kill_itself(parent):
+def kill_itself(parent: Parent) -> None:
     os.kill(os.getpid(), parent.receive()[0]["signal"])
 
 
-def fail(parent):
-    raise nptad.errors.InputError("This is not caught.")
+def fail(parent: Parent) -> None:
+    raise InputError("This is not caught.")

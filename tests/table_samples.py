@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import torch
 
@@ -26,7 +28,7 @@ def random_rows(layout: CellLayout, n_rows: int, seed: int, missing: float = 0.1
     return torch.from_numpy(rows)
 
 
-def random_model(layout: CellLayout, seeds: list[int], **settings: object) -> NPT:
+def random_model(layout: CellLayout, seeds: list[int], **settings: Any) -> NPT:
     """An untrained stack in evaluation mode with lively weights."""
-    defaults = {"embedding_dim": 8, "rank": 8, "dropout": 0.1}
+    defaults: dict[str, Any] = {"embedding_dim": 8, "rank": 8, "dropout": 0.1}
     return NPT(layout, Settings(**{**defaults, **settings}), MemberRandom(seeds)).eval()

@@ -1,20 +1,22 @@
-"""What README and docs/ tell people to type works as written."""
+"""What README and docs/ tell people to type works as written, and what they say of files and versions is true."""
 
 from __future__ import annotations
 
 import re
 import shlex
 import sys
+from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 
+import nptad
 import nptad.cli.app
 
 ROOT = Path(__file__).parents[1]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md"))]
 NOT_HERE = ("nptad serve", "nptad demo", "nptad bench", "nptad data")  # tested on their own
 
 
@@ -86,3 +88,23 @@ def test_links_between_pages_lead_somewhere():
     for page in PAGES:
         for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text(encoding="utf-8")):
             assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+def test_the_walk_names_files_that_exist_and_each_once():
+    text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    walk = text.partition("## One row from CSV to report")[2].partition("## Glossary")[0]
+    named = re.findall(r"^\d+\. `(\S+)`", walk, flags=re.MULTILINE)
+    assert len(set(named)) == len(named) > 30
+    assert [name for name in named if not (ROOT / "src" / "nptad" / name).exists()] == []
+
+
+def test_the_newest_version_in_the_changelog_is_ours():
+    newest = re.search(r"^## (\S+)", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), flags=re.MULTILINE)
+    assert newest is not None
+    assert newest[1] == nptad.__version__
+
+
+def test_the_command_prints_the_version_that_is_installed(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["nptad", "--version"])
+    nptad.cli.app.main()
+    assert capsys.readouterr().out.strip() == version("nptad")

@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from nptad.scoring.calibrate import Detection
     from nptad.settings import Settings, default_settings
 
+__version__ = "0.2.0"
+
 __all__ = [
     "NPTAD",
     "Detection",

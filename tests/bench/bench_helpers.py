@@ -5,7 +5,11 @@ from __future__ import annotations
 import os
 from pathlib import Path
 from textwrap import indent
+from typing import Any
 
+import pytest
+
+from nptad.bench.presets import Preset
 from nptad.bench.registry import METHODS
 from nptad.bench.rules import RULES
 from nptad.bench.run import Plan, configuration
@@ -36,7 +40,7 @@ for seed in task["seeds"]:
 """
 
 
-def use_worker(monkeypatch, folder: Path, body: str | None = None, *, fit: str = "pass") -> None:
+def use_worker(monkeypatch: pytest.MonkeyPatch, folder: Path, body: str | None = None, *, fit: str = "pass") -> None:
     """Let worker processes run these lines of Python instead; `parent`, `task`, `say` and `record` are at hand.
 
     Without a body all seeds are done one by one, `fit` before each record.
@@ -47,14 +51,17 @@ def use_worker(monkeypatch, folder: Path, body: str | None = None, *, fit: str =
     monkeypatch.setattr("nptad.bench.run.WORKER", "stand_in:work")
 
 
-def a_task(seeds: tuple[int, ...] = (0,), **changes) -> Task:
+def a_task(seeds: tuple[int, ...] = (0,), **changes: Any) -> Task:
     fields = {"dataset": "wine", "method": "mask-knn", "preset": "", "version": 1, "config": {}, "data": None}
     return Task(**{**fields, "threads": 1, "stack": 1, **changes}, seeds=seeds)
 
 
-def a_record(dataset: str, method: str, preset: str = "", seed: int = 0, outcome: str = "done", **more) -> RunRecord:
+def a_record(
+    dataset: str, method: str, preset: str = "", seed: int = 0, outcome: str = "done", **more: Any
+) -> RunRecord:
     """A record with the configuration of its preset; `f1` sets the other metrics too."""
-    config = configuration(METHODS[method], dataset, Plan((method,), (dataset,), (seed,), preset or "paper"))
+    wanted: Preset = "default" if preset == "default" else "paper"
+    config = configuration(METHODS[method], dataset, Plan((method,), (dataset,), (seed,), wanted))
     config.update(more.pop("settings", {}))
     task = a_task(
         dataset=dataset, method=method, preset=preset, config=config, version=METHODS[method].version_under(preset)
@@ -68,7 +75,7 @@ def a_record(dataset: str, method: str, preset: str = "", seed: int = 0, outcome
     return task.record(seed, "done", **{**values, "rules": rules, "seconds": seconds, "cpu_seconds": seconds, **more})
 
 
-def an_own_record(dataset: str, method: str = "mine:Class", seed: int = 0, **more) -> RunRecord:
+def an_own_record(dataset: str, method: str = "mine:Class", seed: int = 0, **more: Any) -> RunRecord:
     """A record of a method that is not listed, and whose module is not there."""
     return {**a_record(dataset, "iforest", seed=seed, **more), "method": method}
 

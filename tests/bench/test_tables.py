@@ -493,27 +493,10 @@ def test_the_page_shows_the_figures_that_there_are(drawn, tmp_path):
     assert set(re.findall(r"\]\(figures/(\w+)\.svg\)", page)) == FIGURES
 
 
-def test_the_summary_goes_into_the_readme_of_the_project(tmp_path):
-    readme = tmp_path / "README.md"
-    readme.write_text(f"# Mine\n\n{START}\nold\n{END}\n\nMore.\n", encoding="utf-8")
-    page_of(tmp_path / "results", small_study())
-    text = readme.read_text(encoding="utf-8")
-    assert text.startswith("# Mine\n")
-    assert text.endswith(f"{END}\n\nMore.\n")
-    assert "old" not in text
-    assert (tmp_path / "results/tables/summary.md").read_text(encoding="utf-8") in text
-
-
-def test_a_readme_without_a_place_for_the_summary_stays_as_it_is(tmp_path):
-    (tmp_path / "README.md").write_text("# Mine\n", encoding="utf-8")
-    page_of(tmp_path / "results", small_study())
-    assert (tmp_path / "README.md").read_text(encoding="utf-8") == "# Mine\n"
-
-
-def test_our_readme_has_the_summary_of_the_committed_runs():
-    root = Path(__file__).parents[2]
-    summary = summary_table(gather(read_records(root / "results/runs")))
-    assert f"{summary.caption}\n\n{summary.markdown()}" in (root / "README.md").read_text(encoding="utf-8")
+def test_our_results_have_the_summary_of_the_committed_runs():
+    results = Path(__file__).parents[2] / "results"
+    summary = summary_table(gather(read_records(results / "runs")))
+    assert f"{summary.caption}\n\n{summary.markdown()}" in (results / "README.md").read_text(encoding="utf-8")
 
 
 def test_the_page_says_what_has_to_be_known_about_a_method_if_it_has_results(tmp_path):

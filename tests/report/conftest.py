@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import random
 import warnings
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -61,7 +62,7 @@ def hostile_tables() -> tuple[pd.DataFrame, pd.DataFrame, np.ndarray]:
 
 
 @pytest.fixture(scope="session")
-def case() -> tuple:
+def case() -> tuple[Any, ...]:
     """Detector, new rows, detection and labels."""
     train, new, truth = hostile_tables()
     detector = NPTAD(n_members=2, n_steps=30, embedding_dim=8, max_masked=1, random_state=3).fit(train)
@@ -69,14 +70,14 @@ def case() -> tuple:
 
 
 @pytest.fixture(scope="session")
-def keys(case: tuple) -> pa.Table:
+def keys(case: tuple[Any, ...]) -> pa.Table:
     """Columns that tell the rows apart."""
     numbers = [f"order {100 - row}" for row in range(len(case[1]))]
     return pa.table([numbers, [None, SCRIPT] * (len(numbers) // 2)], ["order", SCRIPT])
 
 
 @pytest.fixture(scope="session")
-def summary(case: tuple, keys: pa.Table) -> dict:
+def summary(case: tuple[Any, ...], keys: pa.Table) -> dict[str, Any]:
     detector, new, found, truth = case
     assert found.anomaly.sum() >= 10
     source, command = f"{SCRIPT}.csv", f"nptad detect {SCRIPT}"
@@ -84,7 +85,7 @@ def summary(case: tuple, keys: pa.Table) -> dict:
 
 
 @pytest.fixture(scope="session")
-def quiet_summary(case: tuple) -> dict:
+def quiet_summary(case: tuple[Any, ...]) -> dict[str, Any]:
     """Nothing is flagged, and there are no labels."""
     detector, *_ = case
     train, *_ = hostile_tables()
@@ -94,7 +95,7 @@ def quiet_summary(case: tuple) -> dict:
 
 
 @pytest.fixture(scope="session")
-def large_summary(summary: dict) -> dict:
+def large_summary(summary: dict[str, Any]) -> dict[str, Any]:
     """200 anomalies x 50 columns, a third of the names and cells hostile."""
     draw = random.Random(0)
     names = [shorten(HOSTILE[i % 16]) if i % 3 == 0 else f"measurement {i}" for i in range(50)]

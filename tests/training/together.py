@@ -7,8 +7,10 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -21,6 +23,7 @@ from torch import distributed
 import nptad.training.loop
 from nptad import NPTAD
 from nptad.errors import NPTADError
+from nptad.nn.loss import masked_mean
 from nptad.settings import Settings
 from nptad.training.loop import train
 
@@ -28,15 +31,15 @@ BATCHES = {"apart": 8, "overlapping": 12, "whole": None}
 """Rows in the mini-batch of each process; the table has 20."""
 
 
-def settings_of(batch_size):
+def settings_of(batch_size: int | None) -> Settings:
     return Settings(embedding_dim=8, n_steps=12, batch_size=batch_size)
 
 
-def join(folder, rank, name, **timeout):
-    distributed.init_process_group("gloo", f"file://{folder}/{name}.store", rank=rank, world_size=2, **timeout)
+def join(folder: Path, rank: int, name: str, timeout: timedelta | None = None) -> None:
+    distributed.init_process_group("gloo", f"file://{folder}/{name}.store", rank=rank, timeout=timeout, world_size=2)
 
 
-def message_of(action):
+def message_of(action: Callable[[], object]) -> str:
     """The error that an action ends with, as ``class: text``."""
     try:
         action()
@@ -45,10 +48,10 @@ def message_of(action):
     return "no error"
 
 
-def run_in_step(folder, rank):
+def run_in_step(folder: Path, rank: int) -> None:
     """Everything that both processes survive."""
     join(folder, rank, "in_step")
-    found = {}
+    found: dict[str, Any] = {}
     for name, batch_size in BATCHES.items():
         model = stack([1, 2], settings_of(batch_size))
         found[f"history {name}"] = train(model, data())
@@ -74,22 +77,22 @@ def run_in_step(folder, rank):
     distributed.destroy_process_group()  # its threads would end the process with an abort now and then
 
 
-def spoil_losses(first_step):
-    original, steps = nptad.training.loop.masked_mean, 0
+def spoil_losses(first_step: int) -> None:
+    original, steps = masked_mean, 0
 
-    def spoilt(losses, targets):
+    def spoilt(losses: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
         nonlocal steps
         steps += 1
         return original(losses, targets) * (float("nan") if steps >= first_step else 1)
 
-    nptad.training.loop.masked_mean = spoilt
+    nptad.training.loop.masked_mean = spoilt  # type: ignore[attr-defined]
 
 
-def run_until_killed(folder, rank):
+def run_until_killed(folder: Path, rank: int) -> None:
     """The second process dies by kill -9 at step 7."""
     join(folder, rank, "killed")
 
-    def die(entry):
+    def die(entry: dict[str, Any]) -> None:
         if rank == 1 and entry["step"] == 7:
             os.kill(os.getpid(), signal.SIGKILL)
 
@@ -101,7 +104,7 @@ def run_until_killed(folder, rank):
     )
 
 
-def run_resumed(folder, rank):
+def run_resumed(folder: Path, rank: int) -> None:
     """Go on from the checkpoint of the killed run; the second process then falls silent."""
     join(folder, rank, "resumed")
     model = stack([1, 2], settings_of(8))

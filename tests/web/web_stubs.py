@@ -8,6 +8,8 @@ import signal
 import time
 from pathlib import Path
 
+from nptad.processes import Parent
+
 COLUMN = {
     "name": "x",
     "shown": "x",
@@ -33,7 +35,7 @@ DIGEST = {
 }
 
 
-def stub_work(server):
+def stub_work(server: Parent) -> None:
     task, tell = server.receive()[0], server.send
     directory, name = Path(task["directory"]), task["name"]
     if name.startswith("crash-at-once"):

@@ -28,7 +28,6 @@ from nptad.errors import NPTADError
 from nptad.io.atomic import replacing
 from nptad.nn.masks import bank_size
 
-START, END = "<!-- summary: written by nptad bench tables -->", "<!-- end of summary -->"
 _BELOW = 5.0
 """A data set more than this many points below the published figure needs a reason."""
 _NOT_KNOWN = "not examined yet."
@@ -45,18 +44,7 @@ def write_page(results: Path) -> list[Path]:
     text = _page(records, series, grids, drawn, _read_reasons(results / "reasons.csv"))
     with replacing(page) as temporary:
         temporary.write_text(text, encoding="utf-8")
-    return [*written, page, *_update_readme(results.parent / "README.md", grids["summary"])]
-
-
-def _update_readme(readme: Path, summary: Grid) -> list[Path]:
-    """Put the summary between its marks in the project's README, if there are such marks."""
-    if not readme.exists() or START not in (text := readme.read_text(encoding="utf-8")):
-        return []
-    before, rest = text.split(START)
-    after = rest.split(END)[1]
-    with replacing(readme) as temporary:
-        temporary.write_text(f"{before}{START}\n\n{summary.caption}\n\n{summary.markdown()}\n{END}{after}", "utf-8")
-    return [readme]
+    return [*written, page]
 
 
 def _page(

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import psutil
 from joblib import Parallel, delayed
@@ -169,7 +170,7 @@ def supervise(task: Task, limits: Limits) -> Iterator[RunRecord]:
         current: list[int] = []
         begun = False
         deadline = float("inf")
-        messages: queue.Queue = queue.Queue()
+        messages: queue.Queue[Any] = queue.Queue()
         with Child(WORKER, threads=task.threads) as child:
             child.listen(messages.put)
             with suppress(EOFError):  # a child that is gone already sends no message but None

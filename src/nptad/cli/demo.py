@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 
 import numpy as np
+import pyarrow as pa
 from rich.console import Console
 from rich.table import Table
 from sklearn.datasets import load_wine
@@ -25,13 +26,14 @@ def run_demo(seed: int = 0) -> None:
     anomalies. The split is the paper's.
     """
     console = Console()
-    data = load_wine(as_frame=True)
+    data = load_wine()
+    wines = pa.table(dict(zip(data.feature_names, data.data.T, strict=True)))
     random = np.random.default_rng(seed)
     normal = random.permutation(np.flatnonzero(data.target != 0))
     anomalies = random.choice(np.flatnonzero(data.target == 0), N_ANOMALIES, replace=False)
     half = len(normal) // 2
-    train = data.data.iloc[normal[:half]]
-    test = data.data.iloc[np.concatenate([normal[half:], anomalies])]
+    tested = np.concatenate([normal[half:], anomalies])
+    train, test = wines.take(normal[:half]), wines.take(tested)
     truth = np.arange(len(test)) >= len(test) - N_ANOMALIES
 
     console.print(f"Learning from {len(train)} wines of two cultivars, {train.shape[1]} measurements each.")
@@ -51,6 +53,6 @@ def run_demo(seed: int = 0) -> None:
     table.add_column("third cultivar?", justify="center")
     table.add_column("reasons")
     shown = np.argsort(-scores, kind="stable")[:SHOWN_ROWS]
-    for i, why in zip(shown, detector.explain(test.iloc[shown]), strict=True):
-        table.add_row(str(test.index[i]), figure(scores[i]), "yes" if truth[i] else "no", reasons_text(why))
+    for i, why in zip(shown, detector.explain(test.take(shown)), strict=True):
+        table.add_row(str(tested[i]), figure(scores[i]), "yes" if truth[i] else "no", reasons_text(why))
     console.print(table)

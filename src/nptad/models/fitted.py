@@ -10,7 +10,7 @@ from nptad.scoring.calibrate import Calibration
 from nptad.scoring.ensemble import Ensemble
 from nptad.settings import Settings
 from nptad.tables.schema import Schema
-from nptad.training.loop import History
+from nptad.training.checkpoint import History
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,8 @@ from nptad.scoring.nearest import nearest_distances
 from nptad.scoring.score import Member, counted_masks, mask_losses, mean_losses, prepare_member, score_rows
 from nptad.settings import Settings
 from nptad.tables.layout import CellLayout
-from nptad.training.loop import History, Precision, train
+from nptad.training.checkpoint import History
+from nptad.training.loop import Precision, train
 from nptad.training.parallel import threads_for
 
 _BASELINE_ROWS = 1000
@@ -170,7 +171,7 @@ def fit_ensemble(
     time_limit: float | None = None,
     precision: Precision = "auto",
     checkpoint: str | Path | None = None,
-    report: Callable[[dict], None] | None = None,
+    report: Callable[[dict[str, Any]], None] | None = None,
 ) -> tuple[Ensemble, History]:
     """Train one member per seed after the first two, which draw the folds and contexts, and the mask bank."""
     fold_seed, bank_seed, *member_seeds = seeds

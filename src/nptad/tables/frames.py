@@ -231,10 +231,9 @@ def to_arrow(table: Any) -> pa.Table:
 
 def build_frame(backend: Any, columns: dict[str, tuple[type, list[Any]]]) -> Any:
     """A frame of a library that :func:`backend_of` named, from columns of one Python type each; None = missing."""
-    types = {int: nw.Int64(), float: nw.Float64(), bool: nw.Boolean(), str: nw.String()}
-    schema = {name: types[kind] for name, (kind, _) in columns.items()}
-    values = {name: cells for name, (_, cells) in columns.items()}
-    return nw.from_dict(values, schema=schema, backend=backend).to_native()
+    types = {int: pa.int64(), float: pa.float64(), bool: pa.bool_(), str: pa.string()}
+    table = pa.table({name: pa.array(cells, types[kind]) for name, (kind, cells) in columns.items()})
+    return nw.from_arrow(table, backend=backend).to_native()  # nw.from_dict would make "None" of None in pandas 2
 
 
 def texts(cells: Iterable[Any]) -> np.ndarray:

@@ -154,7 +154,8 @@ def joined(device: str) -> Iterator[Ranks]:
     group: dict[str, Any] = {}
     if STORE in os.environ:
         rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
-        group = {"store": dist.FileStore(os.environ[STORE], size), "rank": rank, "world_size": size}
+        store = dist.FileStore(os.environ[STORE], size)  # type: ignore[attr-defined]
+        group = {"store": store, "rank": rank, "world_size": size}
     try:
         dist.init_process_group("cpu:gloo,cuda:nccl" if on_gpus else "gloo", timeout=TIMEOUT, **group)
     except RuntimeError as error:

@@ -60,7 +60,7 @@ def run_together(target: str, task: dict[str, Any], n_processes: int) -> Any:
     NPTADError
         The error of the process that failed first, or TrainingError if a process died. The others are stopped.
     """
-    messages: queue.Queue = queue.Queue()
+    messages: queue.Queue[Any] = queue.Queue()
     children: list[Child] = []
     before = signal.signal(signal.SIGTERM, _stop)
     try:
@@ -110,11 +110,11 @@ def _place(rank: int, size: int, folder: str) -> dict[str, str]:
     return variables
 
 
-def _put(messages: queue.Queue, rank: int, message: Message | None) -> None:
+def _put(messages: queue.Queue[Any], rank: int, message: Message | None) -> None:
     messages.put((rank, message))
 
 
-def _first_result(children: list[Child], messages: queue.Queue) -> Any:
+def _first_result(children: list[Child], messages: queue.Queue[Any]) -> Any:
     running, result = set(range(len(children))), None
     lost: NPTADError | None = None
     while running:
