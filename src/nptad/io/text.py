@@ -1,11 +1,13 @@
-"""Delimited text and JSON lines: from UTF-8 bytes to a pyarrow table and back."""
+"""Delimited text and JSON lines: from text in UTF-8 to pyarrow tables and back."""
 
 from __future__ import annotations
 
 import io
 import json
 import re
+from collections import deque
 from collections.abc import Callable, Collection, Iterator
+from contextlib import AbstractContextManager
 from typing import Any, BinaryIO, NamedTuple
 
 import pyarrow as pa
@@ -14,15 +16,25 @@ import pyarrow.csv
 import pyarrow.json
 
 from nptad.errors import InputError
-from nptad.io.sniff import TextRecord, looks_like_data, records, sniff_delimiter
-from nptad.tables.cells import MISSING, has_decimal_commas, infer_times, infer_type
+from nptad.io.sniff import (
+    TextRecord,
+    count_lines,
+    looks_like_data,
+    record_blocks,
+    records,
+    sniff_delimiter,
+    to_utf8,
+    unclosed,
+    without_blank_lines,
+)
+from nptad.tables.cells import MISSING, TIMES, VALUES, VALUES_WITH_COMMAS, TypeInference
 
 BLOCK_BYTES, _LARGEST_BLOCK = 1 << 22, (1 << 31) - 1
 _ROWS_AT_ONCE = 1 << 16
 _SHOWN_CELLS, _SHOWN_CHARACTERS = 4, 40
 
 
-class Header(NamedTuple):
+class _Header(NamedTuple):
     """What the beginning of a delimited text says about the rest."""
 
     delimiter: bytes
@@ -31,50 +43,100 @@ class Header(NamedTuple):
     """Which columns have no name of their own."""
     end: int
     """Where the first row begins, in bytes."""
+    line: int
+    """The line on which the first row begins."""
 
 
-def read_header(data: bytes, where: str, delimiter: bytes | None = None) -> Header:
-    """The header line of a text, or of its beginning; a missing ``delimiter`` is sniffed."""
-    data, told = _hide_excel_line(data)
-    delimiter = told or delimiter or sniff_delimiter(data)
-    header = next((record for record in records(data, delimiter) if not record.blank), None)
+class TextTable(NamedTuple):
+    """A delimited text whose types are known."""
+
+    schema: pa.Schema
+    n_rows: int
+    blocks: Callable[[], Iterator[pa.Table]]
+    """All rows, in blocks of a few MB."""
+
+
+def utf8_pieces(opened: Callable[[], AbstractContextManager[BinaryIO]], where: str) -> Callable[[], Iterator[bytes]]:
+    """The text of a file in UTF-8, as often as it is asked for, in pieces of ``BLOCK_BYTES`` of the file."""
+
+    def pieces() -> Iterator[bytes]:
+        with opened() as file:
+            yield from iter(lambda: file.read(BLOCK_BYTES), b"")
+
+    return to_utf8(pieces, where)
+
+
+def open_delimited(
+    pieces: Callable[[], Iterator[bytes]],
+    where: str,
+    as_text: Collection[str] = (),
+    delimiter: bytes | None = None,
+    once: bool = False,
+) -> TextTable:
+    """Look through a table with a header line for its types.
+
+    Parameters
+    ----------
+    pieces : callable
+        Returns the text from its beginning, as :func:`utf8_pieces` does.
+    where : str
+        Name of the table in error messages.
+    as_text : names
+        Columns that stay text.
+    delimiter : bytes, optional
+        By default it is sniffed.
+    once : bool
+        Keep the cells in memory until they are read, which is possible only once, instead of parsing the text again.
+    """
+    header = _read_header(pieces(), where, delimiter)
+    parsers = VALUES if header.delimiter == b"," else VALUES_WITH_COMMAS
+    columns = [TypeInference(() if name in as_text else parsers) for name in header.names]
+    kept: deque[pa.Table] = deque()
+    n_rows = 0
+    for block in _text_blocks(pieces(), header, where):
+        n_rows += len(block)
+        for column, cells in zip(columns, block.columns, strict=True):
+            column.look(cells)
+        if once:
+            kept.append(block)
+    decimal_comma = any(column.has_decimal_commas(header.delimiter) for column in columns)
+    # Lines may end with delimiters, which makes columns without names and cells.
+    used = [not (unnamed and column.empty) for unnamed, column in zip(header.unnamed, columns, strict=True)]
+    n_columns = max((j for j, is_used in enumerate(used, 1) if is_used), default=1)
+
+    def typed(block: pa.Table) -> pa.Table:
+        values = [column.read(cells, decimal_comma) for column, cells in zip(columns, block.columns, strict=True)]
+        return pa.table(values[:n_columns], header.names[:n_columns])
+
+    def blocks() -> Iterator[pa.Table]:
+        while kept:  # text that was read is not needed any more
+            yield typed(kept.popleft())
+        if not once:
+            try:
+                yield from map(typed, _text_blocks(pieces(), header, where))
+            except pa.ArrowInvalid as error:
+                raise InputError(f"{where} has changed while it was read; run this again.") from error
+
+    no_cells = pa.table([pa.array([], pa.string())] * len(columns), header.names)
+    return TextTable(typed(no_cells).schema, n_rows, blocks)
+
+
+def _read_header(pieces: Iterator[bytes], where: str, delimiter: bytes | None) -> _Header:
+    beginning = next(pieces, b"")
+    if excel := re.match(rb"sep=([,;\t|])\r?\n", beginning):  # Excel writes this line and hides it
+        delimiter = excel[1]
+        beginning = b" " * (excel.end() - 1) + b"\n" + beginning[excel.end() :]
+    delimiter = delimiter or sniff_delimiter(beginning)
+    header = next(records(beginning, delimiter), None)
+    if header is not None and not header.closed:
+        raise InputError(unclosed(header.line, where))
+    if (header is None or header.end == len(beginning)) and next(pieces, b""):
+        raise InputError(f"{where} has no column names in its first {BLOCK_BYTES >> 20} MB; put them on top.")
     if header is None:
         raise InputError(f"{where} is empty; give a file with column names and rows.")
     unnamed = [not cell.strip() for cell in header.cells]
-    return Header(delimiter, _column_names(header, where), unnamed, header.end)
-
-
-def _hide_excel_line(data: bytes) -> tuple[bytes, bytes | None]:
-    """The text with a blank line for "sep=;", which Excel writes and hides, and the delimiter that it tells."""
-    if excel := re.match(rb"sep=([,;\t|])\r?\n", data):
-        return b" " * (excel.end() - 1) + b"\n" + data[excel.end() :], excel[1]
-    return data, None
-
-
-def read_delimited(data: bytes, where: str, as_text: Collection[str] = (), delimiter: bytes | None = None) -> pa.Table:
-    """Read a table with a header line.
-
-    ``where`` names it in errors, the columns ``as_text`` stay text, a missing ``delimiter`` is sniffed.
-    """
-    header = read_header(data, where, delimiter)
-    data, _ = _hide_excel_line(data)
-    if data.count(b'"') % 2:  # pyarrow would take the rest of the file for one cell
-        _refuse_bad_record(data, header.delimiter, where)
-    columns = _parse_cells(data, header, where)
-    of_values = [j for j, name in enumerate(header.names) if name not in as_text]
-    decimal_comma = has_decimal_commas([columns[j] for j in of_values], header.delimiter)
-    for j in of_values:  # one by one in place: the text of a column is not needed any more
-        columns[j] = infer_type(columns[j], decimal_comma)
-    n_columns = count_columns(header, [column.null_count == len(column) for column in columns])
-    return pa.table(columns[:n_columns], header.names[:n_columns])
-
-
-def count_columns(header: Header, empty: list[bool]) -> int:
-    """The columns that are some: lines may end with delimiters, which makes columns without names and cells."""
-    n_columns = len(header.names)
-    while n_columns > 1 and header.unnamed[n_columns - 1] and empty[n_columns - 1]:
-        n_columns -= 1
-    return n_columns
+    line = 1 + count_lines(beginning[: header.end])
+    return _Header(delimiter, _column_names(header, where), unnamed, header.end, line)
 
 
 def _column_names(header: TextRecord, where: str) -> list[str]:
@@ -97,19 +159,12 @@ def _column_names(header: TextRecord, where: str) -> list[str]:
     return names
 
 
-def text_options(header: Header, newlines_in_values: bool) -> dict[str, Any]:
-    """How pyarrow is to read the rows: all cells as text, in columns called "0", "1" and so on.
+def _text_blocks(pieces: Iterator[bytes], header: _Header, where: str) -> Iterator[pa.Table]:
+    """The rows with all cells as text, in columns called "0", "1" and so on; columns may have equal names.
 
     Types are inferred later, from whole columns and by our own rules.
     """
-    n_columns = len(header.names)
-    names = [str(j) for j in range(n_columns)]
-    parse = pyarrow.csv.ParseOptions(
-        delimiter=header.delimiter.decode(),
-        newlines_in_values=newlines_in_values,
-        ignore_empty_lines=n_columns > 1,
-        invalid_row_handler=lambda row: "error" if row.text.strip() else "skip",
-    )
+    names = [str(j) for j in range(len(header.names))]
     convert = pyarrow.csv.ConvertOptions(
         check_utf8=False,
         column_types=dict.fromkeys(names, pa.string()),
@@ -117,46 +172,34 @@ def text_options(header: Header, newlines_in_values: bool) -> dict[str, Any]:
         strings_can_be_null=True,
         quoted_strings_can_be_null=False,
     )
-    read = pyarrow.csv.ReadOptions(column_names=names, block_size=BLOCK_BYTES)
-    return {"read_options": read, "parse_options": parse, "convert_options": convert}
+
+    def parse(block: bytes) -> pa.Table:
+        options = pyarrow.csv.ParseOptions(
+            delimiter=header.delimiter.decode(), newlines_in_values=b'"' in block, ignore_empty_lines=len(names) > 1
+        )
+        read = pyarrow.csv.ReadOptions(column_names=names, block_size=len(block) + 1)
+        return pyarrow.csv.read_csv(pa.BufferReader(block), read, options, convert)
+
+    for line, block in record_blocks(pieces, header.delimiter, where, header.end, header.line):
+        try:
+            yield parse(block)
+        except pa.ArrowInvalid:
+            try:  # to pyarrow a line with a space is not blank
+                yield parse(without_blank_lines(block, header.delimiter) + b"\n")
+            except pa.ArrowInvalid as error:
+                _refuse_bad_record(block, line, header, where)
+                raise InputError(
+                    f"{where} cannot be read as a table ({one_line(error)}); check its delimiters and quotation marks."
+                ) from error
 
 
-def _parse_cells(data: bytes, header: Header, where: str) -> list[pa.ChunkedArray]:
-    n_columns = len(header.names)
-    if not re.compile(rb"[^\r\n]" if n_columns > 1 else rb"[\s\S]").search(data, header.end):
-        return [pa.chunked_array([], pa.string())] * n_columns
-    options = text_options(header, newlines_in_values=b'"' in data)
-    body = pa.py_buffer(data).slice(header.end)
-
-    def read(block_size: int) -> pa.Table:
-        options["read_options"].block_size = block_size
-        return pyarrow.csv.read_csv(pa.BufferReader(body), **options)
-
-    try:
-        return list(_in_blocks(read, len(data)).columns)
-    except pa.ArrowInvalid as error:
-        _refuse_bad_record(data, header.delimiter, where)
-        raise InputError(bad_text(where, error)) from error
-
-
-def bad_text(where: str, error: Exception) -> str:
-    """What to say of a text that pyarrow cannot split into cells."""
-    return f"{where} cannot be read as a table ({one_line(error)}); check its delimiters and quotation marks."
-
-
-def _refuse_bad_record(data: bytes, delimiter: bytes, where: str) -> None:
-    """Say which line keeps the text from being a table, if one does."""
-    n_columns = 0
-    for record in records(data, delimiter):
-        if not record.closed:
-            raise InputError(f"Line {record.line} of {where} opens a quotation mark that is never closed; close it.")
-        if record.blank:
-            continue
-        n_columns = n_columns or len(record.cells)
-        if len(record.cells) != n_columns:
+def _refuse_bad_record(block: bytes, line: int, header: _Header, where: str) -> None:
+    """Say which line has too few or too many cells, if one does."""
+    for record in records(block, header.delimiter, line):
+        if len(record.cells) != len(header.names):
             raise InputError(
-                f"Line {record.line} of {where} has {len(record.cells)} cell(s), the header has {n_columns}; make them "
-                f"equal, with quotation marks around cells that contain {delimiter.decode()!r}."
+                f"Line {record.line} of {where} has {len(record.cells)} cell(s), the header has {len(header.names)}; "
+                f"make them equal, with quotation marks around cells that contain {header.delimiter.decode()!r}."
             )
 
 
@@ -178,11 +221,15 @@ def read_json_lines(data: bytes, where: str, as_text: Collection[str] = ()) -> p
         raise InputError(f"{where} cannot be read as JSON lines ({one_line(error)}); correct it.") from error
     if not table.num_columns:
         raise InputError(f'{where} has no columns; give one JSON object per line, like {{"a": 1}}.')
-    columns = {
-        name: infer_times(column) if column.type == pa.string() and name not in as_text else column
-        for name, column in zip(table.column_names, table.columns, strict=True)
-    }
-    return pa.table(columns)
+    return pa.table({name: table[name] if name in as_text else _with_times(table[name]) for name in table.column_names})
+
+
+def _with_times(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    if column.type != pa.string():
+        return column
+    inference = TypeInference(TIMES)
+    inference.look(column)
+    return inference.read(column)
 
 
 def _lines(data: bytes) -> Iterator[tuple[int, bytes]]:
@@ -207,14 +254,15 @@ def _parse_line(line: bytes, number: int, where: str) -> dict[str, Any]:
     return row
 
 
-def _parse_json(data: bytes, as_text: Collection[str] = ()) -> pa.Table:
+def _parse_json(data: bytes, as_text: Collection[str] = (), block_bytes: int = BLOCK_BYTES) -> pa.Table:
     types = pyarrow.json.ParseOptions(explicit_schema=pa.schema([(name, pa.string()) for name in as_text]))
-
-    def read(block_size: int) -> pa.Table:
-        options = pyarrow.json.ReadOptions(block_size=block_size)
+    options = pyarrow.json.ReadOptions(block_size=block_bytes)
+    try:
         return pyarrow.json.read_json(pa.BufferReader(data), options, types)
-
-    return _in_blocks(read, len(data))
+    except pa.ArrowInvalid as error:
+        if "straddling" not in str(error) or block_bytes > BLOCK_BYTES:
+            raise
+        return _parse_json(data, as_text, min(len(data) + 1, _LARGEST_BLOCK))  # a row that is larger than a block
 
 
 def _parse_mixed_json(data: bytes, where: str, as_text: Collection[str]) -> pa.Table:
@@ -228,16 +276,6 @@ def _parse_mixed_json(data: bytes, where: str, as_text: Collection[str]) -> pa.T
     for row in rows:
         row |= {name: json.dumps(row[name]) for name in mixed if not isinstance(row.get(name), str | None)}
     return _parse_json(b"\n".join(json.dumps(row).encode() for row in rows), mixed).select(list(kinds))
-
-
-def _in_blocks(read: Callable[[int], pa.Table], n_bytes: int) -> pa.Table:
-    """Read in blocks of a few MB, or in one block if a single row is larger than that."""
-    try:
-        return read(BLOCK_BYTES)
-    except pa.ArrowInvalid as error:
-        if "straddling" not in str(error):
-            raise
-        return read(min(n_bytes + 1, _LARGEST_BLOCK))
 
 
 def write_delimited(table: pa.Table, sink: BinaryIO, delimiter: str) -> None:
