@@ -130,6 +130,15 @@ def test_damage_in_the_middle_shows_when_it_is_reached(tmp_path, small_parts):
         next(parts)
 
 
+def test_a_text_that_changes_between_its_two_readings(tmp_path):
+    for more in ("x\n", "3\n", "4,5\n"):
+        (tmp_path / "a.csv").write_text("a;b\n1;2\n")
+        stream = open_stream(tmp_path / "a.csv")
+        (tmp_path / "a.csv").write_text(f"a;b\n1;2\n3;{more}")
+        with pytest.raises(InputError, match=r"a\.csv has changed while it was read"):
+            list(stream.parts())
+
+
 def test_two_columns_of_one_name_are_refused(tmp_path):
     pq.write_table(pa.table([[1], [2]], ["a", "a"]), tmp_path / "a.parquet")
     with pytest.raises(InputError, match="2 columns called 'a'"):

@@ -14,6 +14,7 @@ import stat
 import subprocess
 import sys
 import threading
+import time
 from itertools import product
 
 import numpy as np
@@ -114,6 +115,20 @@ def test_large_cells_and_rows():
     assert read(f'{{"a": 1, "b": "{huge}"}}\n')["b"].to_pylist() == [huge]
 
 
+@pytest.mark.parametrize("blank", ["\n", " \n", "\r\n"])
+def test_a_million_blank_lines_take_no_time(blank):
+    started = time.process_time()
+    for text in (f"{blank * 10**6}a,b\n1,2\n", f"a,b\n1,2\n{blank * 10**6}"):
+        assert read(text).to_pydict() == {"a": [1], "b": [2]}
+    assert time.process_time() - started < 4
+
+
+def test_a_limit_on_unpacked_bytes():
+    packed = io.BytesIO(gzip.compress(b"a,b\n" + bytes(10**6)))
+    with pytest.raises(InputError, match="upload is larger than 1 MB when unpacked"):
+        read_table(packed, name="upload", max_bytes=10**6)
+
+
 def test_thousands_of_columns():
     names = [f"c{j}" for j in range(3000)]
     table = read("\n".join([";".join(names), *[";".join(["1,5"] * 3000)] * 3]))
@@ -143,6 +158,8 @@ def test_thousands_of_columns():
         (b"\x1f\x8b\x08\x00", "the table cannot be unpacked"),
         (gzip.compress(b"a,b\n1,2\n", mtime=0)[:-9], "the table cannot be unpacked"),
         (gzip.compress(b"", mtime=0), "the table is empty"),
+        (gzip.compress(gzip.compress(b"a,b\n", mtime=0), mtime=0), "the table is gzipped"),
+        ("\n" * 5_000_000 + "a,b\n", "the table has no column names in its first 4 MB"),
     ],
 )
 def test_errors_of_delimited_text(data, message):

@@ -92,7 +92,7 @@ def read_table(
     * The first line holds the column names. If it looks like data, that is an error, and so are two equal names. A
       column without a name is called "column 3" by its position; without any cell, at the end of the lines, it is
       left out.
-    * Blank lines are skipped, except in a table of one column, where they are missing cells.
+    * Blank lines are skipped, except in a table of one column, where they are missing cells. A row has at most 64 MB.
     * Missing are empty cells and NA, N/A, n/a, #N/A, <NA>, NaN, nan, NaT, NULL, Null, null, None and ?. In quotation
       marks these are text, unless all other cells of the column are numbers, truth values or times; among those, a
       mere - or . is missing, too.
@@ -117,10 +117,9 @@ def read_table(
             data = source.read()
         else:
             data = sys.stdin.buffer.read() if is_stream(source) else Path(source).read_bytes()
-        limit = -1 if max_bytes is None else max_bytes
-        data = _unpacked(io.BytesIO(data), format).read(limit + 1 if limit >= 0 else -1)
-    if 0 <= limit < len(data):
-        raise InputError(f"{where} is larger than {limit / 1e6:,.0f} MB when unpacked; use a part of its rows.")
+        data = _unpacked(io.BytesIO(data), format).read(-1 if max_bytes is None else max_bytes + 1)
+    if max_bytes is not None and len(data) > max_bytes:
+        raise InputError(f"{where} is larger than {max_bytes / 1e6:,.0f} MB when unpacked; use a part of its rows.")
     table = open_table(data, format, where, as_text)
     return pa.concat_tables([table.schema.empty_table(), *table.blocks(0)])
 
@@ -177,8 +176,8 @@ def open_table(source: Source, format: str | None, where: str, as_text: Collecti
         table = read_json_lines(b"".join(pieces()), where, as_text)
         return OpenTable(table.schema, len(table), lambda row: iter([table.slice(row)]))
     delimiter = b"\t" if format == "tsv" else None
-    text = open_delimited(pieces, where, as_text, delimiter, once=isinstance(source, bytes))
-    return OpenTable(text.schema, text.n_rows, lambda row: _from_row(text.blocks(), row))
+    schema, n_rows, blocks = open_delimited(pieces, where, as_text, delimiter, once=isinstance(source, bytes))
+    return OpenTable(schema, n_rows, lambda row: _from_row(blocks(), row))
 
 
 def _open_parquet(source: Source, where: str) -> OpenTable:

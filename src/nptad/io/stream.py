@@ -29,14 +29,17 @@ class TableStream(OpenTable):
 
     def parts(self, first: int = 0) -> Iterator[pa.Table]:
         """The parts from the given one on; a table without rows is one part without rows."""
-        rest = self.schema.empty_table()
+        waiting, n_waiting = [self.schema.empty_table()], 0
         for block in self.blocks(first * self.part_rows):
-            rest = pa.concat_tables([rest, block])
-            while len(rest) >= self.part_rows:
-                yield rest.slice(0, self.part_rows)
-                rest = rest.slice(self.part_rows)
-        if len(rest) or not self.n_rows:
-            yield rest
+            waiting.append(block)
+            n_waiting += len(block)
+            if n_waiting >= self.part_rows:
+                joined = pa.concat_tables(waiting)
+                end = n_waiting // self.part_rows * self.part_rows
+                yield from (joined.slice(start, self.part_rows) for start in range(0, end, self.part_rows))
+                waiting, n_waiting = [joined.slice(end)], n_waiting - end
+        if n_waiting or not self.n_rows:
+            yield pa.concat_tables(waiting)
 
 
 def part_rows(n_columns: int) -> int:

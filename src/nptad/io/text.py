@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import codecs
 import io
 import json
 import re
-from collections import deque
 from collections.abc import Callable, Collection, Iterator
 from contextlib import AbstractContextManager
 from typing import Any, BinaryIO, NamedTuple
@@ -47,15 +47,6 @@ class _Header(NamedTuple):
     """The line on which the first row begins."""
 
 
-class TextTable(NamedTuple):
-    """A delimited text whose types are known."""
-
-    schema: pa.Schema
-    n_rows: int
-    blocks: Callable[[], Iterator[pa.Table]]
-    """All rows, in blocks of a few MB."""
-
-
 def utf8_pieces(opened: Callable[[], AbstractContextManager[BinaryIO]], where: str) -> Callable[[], Iterator[bytes]]:
     """The text of a file in UTF-8, as often as it is asked for, in pieces of ``BLOCK_BYTES`` of the file."""
 
@@ -72,8 +63,8 @@ def open_delimited(
     as_text: Collection[str] = (),
     delimiter: bytes | None = None,
     once: bool = False,
-) -> TextTable:
-    """Look through a table with a header line for its types.
+) -> tuple[pa.Schema, int, Callable[[], Iterator[pa.Table]]]:
+    """Look through a table with a header line; its schema, its number of rows, and the rows in blocks of a few MB.
 
     Parameters
     ----------
@@ -91,34 +82,45 @@ def open_delimited(
     header = _read_header(pieces(), where, delimiter)
     parsers = VALUES if header.delimiter == b"," else VALUES_WITH_COMMAS
     columns = [TypeInference(() if name in as_text else parsers) for name in header.names]
-    kept: deque[pa.Table] = deque()
+
+    def text_blocks() -> Iterator[pa.Table]:
+        return _text_blocks(pieces(), header, where)
+
+    kept = []
+    if once:  # one block, whose columns are read faster than those of many
+        kept = [pa.concat_tables([_no_cells(len(columns)), *text_blocks()]).columns]
     n_rows = 0
-    for block in _text_blocks(pieces(), header, where):
-        n_rows += len(block)
-        for column, cells in zip(columns, block.columns, strict=True):
+    for block in kept or (block.columns for block in text_blocks()):
+        n_rows += len(block[0])
+        for column, cells in zip(columns, block, strict=True):
             column.look(cells)
-        if once:
-            kept.append(block)
     decimal_comma = any(column.has_decimal_commas(header.delimiter) for column in columns)
     # Lines may end with delimiters, which makes columns without names and cells.
     used = [not (unnamed and column.empty) for unnamed, column in zip(header.unnamed, columns, strict=True)]
     n_columns = max((j for j, is_used in enumerate(used, 1) if is_used), default=1)
 
-    def typed(block: pa.Table) -> pa.Table:
-        values = [column.read(cells, decimal_comma) for column, cells in zip(columns, block.columns, strict=True)]
-        return pa.table(values[:n_columns], header.names[:n_columns])
+    def typed(block: list[pa.ChunkedArray]) -> pa.Table:
+        for j, column in enumerate(columns):  # in place: the text of a column is not needed any more
+            block[j] = column.read(block[j], decimal_comma)
+        return pa.table(block[:n_columns], header.names[:n_columns])
 
-    def blocks() -> Iterator[pa.Table]:
-        while kept:  # text that was read is not needed any more
-            yield typed(kept.popleft())
-        if not once:
-            try:
-                yield from map(typed, _text_blocks(pieces(), header, where))
-            except pa.ArrowInvalid as error:
-                raise InputError(f"{where} has changed while it was read; run this again.") from error
+    def read_again() -> Iterator[pa.Table]:
+        n_left = n_rows
+        try:
+            for block in text_blocks():
+                n_left -= len(block)
+                yield typed(block.columns)
+        except pa.ArrowInvalid:
+            n_left = -1
+        if n_left:
+            raise InputError(f"{where} has changed while it was read; run this again.")
 
-    no_cells = pa.table([pa.array([], pa.string())] * len(columns), header.names)
-    return TextTable(typed(no_cells).schema, n_rows, blocks)
+    schema = typed(_no_cells(len(columns)).columns).schema
+    return schema, n_rows, (lambda: map(typed, kept)) if once else read_again
+
+
+def _no_cells(n_columns: int) -> pa.Table:
+    return pa.table([pa.array([], pa.string())] * n_columns, [str(j) for j in range(n_columns)])
 
 
 def _read_header(pieces: Iterator[bytes], where: str, delimiter: bytes | None) -> _Header:
@@ -160,10 +162,7 @@ def _column_names(header: TextRecord, where: str) -> list[str]:
 
 
 def _text_blocks(pieces: Iterator[bytes], header: _Header, where: str) -> Iterator[pa.Table]:
-    """The rows with all cells as text, in columns called "0", "1" and so on; columns may have equal names.
-
-    Types are inferred later, from whole columns and by our own rules.
-    """
+    """The rows with all cells as text; types are inferred later, from whole columns and by our own rules."""
     names = [str(j) for j in range(len(header.names))]
     convert = pyarrow.csv.ConvertOptions(
         check_utf8=False,
@@ -177,6 +176,8 @@ def _text_blocks(pieces: Iterator[bytes], header: _Header, where: str) -> Iterat
         options = pyarrow.csv.ParseOptions(
             delimiter=header.delimiter.decode(), newlines_in_values=b'"' in block, ignore_empty_lines=len(names) > 1
         )
+        if block.startswith(codecs.BOM_UTF8):  # pyarrow drops one, and ours is gone: this one belongs to a cell
+            block = codecs.BOM_UTF8 + block
         read = pyarrow.csv.ReadOptions(column_names=names, block_size=len(block) + 1)
         return pyarrow.csv.read_csv(pa.BufferReader(block), read, options, convert)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import cache, partial
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -96,28 +96,26 @@ class TypeInference:
         """Take note of what the cells of a block can be."""
         self.empty = self.empty and block.null_count == len(block)
         if not self._first and self._parsers:
-            self._first = _first(block)
-            self._types = {p: _types_of(self._first, p) for p in self._parsers if re.match(p.pattern, self._first)}
+            self._first = _first(block[:100]) or _first(block)
+            self._types = {p: list(p.types) for p in self._parsers if re.match(p.pattern, self._first)}
             self._all_comma_numbers = _COMMA_NUMBERS in self._types
         if not self._types:
             return
         cells = _bare(block)
-        if self._all_comma_numbers:
-            self._look_for_commas(cells)
-        for parser, types in self._types.items():
-            if types and parser.fits(cells):
-                converted = parser.convert(cells)
-                types[:] = [kind for kind in types if _can_cast(converted, kind)]
-            else:
+        for parser, types in reversed(self._types.items()):
+            if parser is _COMMA_NUMBERS and not self._are_comma_numbers(cells):
                 types.clear()
+            types[:] = _fitting(cells, parser, types)
+            if types[:1] == [pa.int64()]:
+                return  # whole numbers are the same with decimal commas
 
-    def _look_for_commas(self, cells: pa.ChunkedArray) -> None:
-        with_comma = cells.filter(pc.match_substring(cells, ","))
-        self._all_comma_numbers = _all(cells, COMMA_NUMBER)
-        self._commas = self._commas or len(with_comma) > 0
-        self._decimal_commas = self._decimal_commas or not _all(with_comma, _MAYBE_THOUSANDS)
-        if not self._all_comma_numbers:
-            del self._types[_COMMA_NUMBERS]
+    def _are_comma_numbers(self, cells: pa.ChunkedArray) -> bool:
+        self._all_comma_numbers = self._all_comma_numbers and _all(cells, COMMA_NUMBER)
+        if self._all_comma_numbers and not self._decimal_commas:
+            with_comma = cells.filter(pc.match_substring(cells, ","))
+            self._commas = self._commas or len(with_comma) > 0
+            self._decimal_commas = not _all(with_comma, _MAYBE_THOUSANDS)
+        return self._all_comma_numbers
 
     def has_decimal_commas(self, delimiter: bytes) -> bool:
         """True if the cells are numbers like 1,5 or 1.234,5.
@@ -142,16 +140,25 @@ def _first(column: pa.ChunkedArray) -> str:
     return cells[0].as_py() if len(cells) else ""
 
 
-def _types_of(cell: str, parser: Parser) -> list[pa.DataType]:
-    """The types that fit one cell: pyarrow takes its time to refuse a column, cell by cell."""
-    cells = pa.chunked_array([[cell]])
-    return [kind for kind in parser.types if parser.fits(cells) and _can_cast(parser.convert(cells), kind)]
+def _fitting(cells: pa.ChunkedArray, parser: Parser, types: Sequence[pa.DataType]) -> list[pa.DataType]:
+    """The types that fit all cells, of those that fitted other cells."""
+    if not types or not parser.fits(cells):
+        return []
+    converted = parser.convert(cells)
+    if types[0] == pa.int64() and _can_cast(converted, pa.int64()):
+        return list(types)  # a whole number is a number, too
+    return [kind for kind in types if _can_cast(converted, kind)]
+
+
+@cache
+def _missing_among_values() -> pa.Array:
+    return pa.array(_MISSING_AMONG_VALUES)  # imports pandas, so not before it is needed
 
 
 def _bare(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """Cells without the space around them; null if they are missing, in quotation marks or not."""
     cells = pc.ascii_trim_whitespace(column)
-    return pc.if_else(pc.is_in(cells, pa.array(_MISSING_AMONG_VALUES)), pa.scalar(None, cells.type), cells)
+    return pc.if_else(pc.is_in(cells, _missing_among_values()), pa.scalar(None, cells.type), cells)
 
 
 def _all(cells: pa.ChunkedArray, pattern: str) -> bool:
@@ -165,6 +172,7 @@ def _none_padded(cells: pa.ChunkedArray) -> bool:
 
 def _can_cast(cells: pa.ChunkedArray, kind: pa.DataType) -> bool:
     try:
+        cells[:1].cast(kind)  # pyarrow takes its time to refuse many cells
         cells.cast(kind)
     except pa.ArrowInvalid:
         return False
