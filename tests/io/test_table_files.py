@@ -113,6 +113,7 @@ def test_large_cells_and_rows():
     huge = "x" * 5_000_000
     assert read(f'a,b\n1,"{huge}"\n2,y\n')["b"].to_pylist() == [huge, "y"]
     assert read(f'{{"a": 1, "b": "{huge}"}}\n')["b"].to_pylist() == [huge]
+    assert read(" " * 5_000_000 + "\na,b\n1,2\n").to_pydict() == {"a": [1], "b": [2]}
 
 
 @pytest.mark.parametrize("blank", ["\n", " \n", "\r\n"])
@@ -159,7 +160,7 @@ def test_thousands_of_columns():
         (gzip.compress(b"a,b\n1,2\n", mtime=0)[:-9], "the table cannot be unpacked"),
         (gzip.compress(b"", mtime=0), "the table is empty"),
         (gzip.compress(gzip.compress(b"a,b\n", mtime=0), mtime=0), "the table is gzipped"),
-        ("\n" * 5_000_000 + "a,b\n", "the table has no column names in its first 4 MB"),
+        ("\n" * 5_000_000, "the table is empty"),
     ],
 )
 def test_errors_of_delimited_text(data, message):

@@ -183,10 +183,7 @@ def open_table(source: Source, format: str | None, where: str, as_text: Collecti
 def _open_parquet(source: Source, where: str) -> OpenTable:
     @contextmanager
     def opened() -> Iterator[pyarrow.parquet.ParquetFile]:
-        with (
-            _damage_explained(where, "Parquet"),
-            pa.BufferReader(source) if isinstance(source, bytes) else pa.OSFile(source) as file,
-        ):
+        with _damage_explained(where, "Parquet"), _native(source, pa.OSFile) as file:
             yield pyarrow.parquet.ParquetFile(file)
 
     with opened() as file:
@@ -205,30 +202,29 @@ def _open_parquet(source: Source, where: str) -> OpenTable:
 
 def _open_arrow(source: Source, is_stream: bool, where: str) -> OpenTable:
     @contextmanager
-    def opened() -> Iterator[pa.RecordBatchReader]:
+    def opened() -> Iterator[tuple[pa.Schema, Iterator[pa.RecordBatch]]]:
         # Mapped, so that only those pages of a batch are in memory that are looked at.
-        with (
-            _damage_explained(where, "Arrow"),
-            pa.BufferReader(source) if isinstance(source, bytes) else pa.memory_map(source) as file,
-        ):
-            yield (pyarrow.ipc.open_stream if is_stream else pyarrow.ipc.open_file)(file)
+        with _damage_explained(where, "Arrow"), _native(source, pa.memory_map) as file:
+            reader = (pyarrow.ipc.open_stream if is_stream else pyarrow.ipc.open_file)(file)
+            yield reader.schema, reader if is_stream else map(reader.get_batch, range(reader.num_record_batches))
 
-    def batches(reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
-        return iter(reader) if is_stream else map(reader.get_batch, range(reader.num_record_batches))
-
-    with opened() as reader:
-        schema = _checked(reader.schema, where)
-        n_rows = sum(map(len, batches(reader)))
+    with opened() as (schema, batches):
+        _checked(schema, where)
+        n_rows = sum(map(len, batches))
 
     def blocks(first_row: int) -> Iterator[pa.Table]:
-        with opened() as reader:
-            # A file may be one batch: looked at in pieces, it need not be in memory as a whole.
-            pieces = (
-                batch.slice(i, _BLOCK_ROWS) for batch in batches(reader) for i in range(0, len(batch), _BLOCK_ROWS)
-            )
-            yield from _from_row(_validated(pieces, schema), first_row)
+        with opened() as (_, batches):
+            for batch in batches:
+                # A file may be one batch: looked at in slices, it need not be in memory as a whole.
+                slices = (batch.slice(start, _BLOCK_ROWS) for start in range(0, len(batch), _BLOCK_ROWS))
+                yield from _from_row(_validated(slices, schema, len(batch)), first_row)
+                first_row -= len(batch)
 
     return OpenTable(schema, n_rows, blocks)
+
+
+def _native(source: Source, open_path: Callable[[str], pa.NativeFile]) -> pa.NativeFile:
+    return pa.BufferReader(source) if isinstance(source, bytes) else open_path(source)
 
 
 def _checked(schema: pa.Schema, where: str) -> pa.Schema:
@@ -238,7 +234,7 @@ def _checked(schema: pa.Schema, where: str) -> pa.Schema:
     return schema
 
 
-def _validated(batches: Iterator[pa.RecordBatch], schema: pa.Schema, n_rows: int | None = None) -> Iterator[pa.Table]:
+def _validated(batches: Iterator[pa.RecordBatch], schema: pa.Schema, n_rows: int) -> Iterator[pa.Table]:
     """The batches, after a look at what pyarrow does not check: offsets beyond the data, broken UTF-8, rows missing."""
     found = 0
     for batch in batches:
@@ -246,7 +242,7 @@ def _validated(batches: Iterator[pa.RecordBatch], schema: pa.Schema, n_rows: int
         table.validate(full=True)
         found += len(table)
         yield table
-    if n_rows not in (None, found):
+    if found != n_rows:
         raise pa.ArrowInvalid(f"{found} of {n_rows} rows found")
 
 

@@ -18,17 +18,13 @@ from nptad.tables.cells import COMMA_NUMBER, MISSING, TIME_STAMP
 NO_DELIMITER = b"\x1f"
 """Stands in for the delimiter of a table of one column: ASCII's unit separator, which no cell contains."""
 
-
 # Comma last: it is the one that stands in prices, names and decimal numbers, too.
 _DELIMITERS = (b"\t", b"|", b";", b",")
 
-
 _SAMPLE_RECORDS, _SAMPLE_BYTES = 100, 1 << 18
-
 
 _LARGEST_RECORD = 1 << 26
 """Bytes of a row at most: a quotation mark that is never closed must not fill the memory with the rest of the file."""
-
 
 # UTF-32 before UTF-16, whose mark is the first half of its own.
 _BYTE_ORDER_MARKS = (
@@ -39,15 +35,10 @@ _BYTE_ORDER_MARKS = (
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
 
-
 _CONTROLS = bytes(set(range(32)) - set(b"\t\n\r\f"))
-
-
 _CONTROL_SHARE = 0.02
 
-
 _NOT_IN_CP1252 = b"\x81\x8d\x8f\x90\x9d"
-
 
 _HEADER_NUMBER = re.compile(r"[+-]?(\d+([.,]\d*)?|[.,]\d+)([eE][+-]?\d+)?")
 
@@ -88,7 +79,7 @@ def to_utf8(pieces: Callable[[], Iterable[bytes]], where: str) -> Callable[[], I
             yield decoder.decode(b"", final=True).encode()
         except UnicodeError as error:
             raise InputError(
-                f"{where} begins like {encoding.upper()} text but is none; it is damaged or of another format."
+                f"{where} begins like {encoding.upper()} text but is not; it is damaged or of another format."
             ) from error
 
     return decoded
@@ -132,21 +123,16 @@ def count_lines(data: bytes) -> int:
 
 
 class _Patterns(NamedTuple):
-    """What a text consists of; a quotation mark quotes only at the beginning of a cell, as in pyarrow."""
-
     blank_lines: re.Pattern[bytes]
-    cell: re.Pattern[bytes]
-    """A cell and what ends it."""
-    closed: re.Pattern[bytes]
-    """A text up to a quotation mark that is opened and not closed."""
-    complete: re.Pattern[bytes]
-    """Records up to one that is not complete."""
-    quoted_or_blank: re.Pattern[bytes]
-    """A cell in quotation marks or the white space of a blank line."""
+    cell: re.Pattern[bytes]  # and what ends it
+    closed: re.Pattern[bytes]  # all up to a quotation mark that is opened and not closed
+    complete: re.Pattern[bytes]  # the records up to one that does not end
+    quoted_or_blank: re.Pattern[bytes]  # a cell in quotation marks or the white space of a blank line
 
 
 @functools.cache
 def _patterns(delimiter: bytes) -> _Patterns:
+    """What a text consists of; a quotation mark quotes only at the beginning of a cell, as in pyarrow."""
     d, space = re.escape(delimiter), b" \t\f\v".replace(delimiter, b"")
     content = rb'(?:[^"]++|"")*+'
     quoted, stray = rb'(?<![^%b\r\n])"%b"' % (d, content), rb'(?<=[^%b\r\n])"' % d
@@ -219,7 +205,7 @@ def record_blocks(
                 f"Line {line} of {where} begins a row of more than {size} MB; close its quotation marks or shorten it."
             )
     if _end_of_records(rest + b"\n", delimiter) <= len(rest):
-        raise InputError(unclosed(line, where))
+        raise InputError(f"Line {line} of {where} opens a quotation mark that is never closed; close it.")
     if rest:
         yield line, rest
 
@@ -235,11 +221,6 @@ def _end_of_records(data: bytes, delimiter: bytes) -> int:
 def _end(pattern: re.Pattern[bytes], data: bytes, position: int = 0) -> int:
     found = pattern.match(data, position)
     return position if found is None else found.end()
-
-
-def unclosed(line: int, where: str) -> str:
-    """What to say of a quotation mark that is never closed."""
-    return f"Line {line} of {where} opens a quotation mark that is never closed; close it."
 
 
 def _sample(data: bytes, delimiter: bytes) -> list[TextRecord]:

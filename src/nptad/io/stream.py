@@ -25,7 +25,7 @@ class TableStream(OpenTable):
     @property
     def part_rows(self) -> int:
         """Rows of every part but the last; the same for the same file, so that a part is known by its number."""
-        return part_rows(len(self.schema))
+        return max(_SMALLEST_PART_ROWS, min(_LARGEST_PART_ROWS, _PART_CELLS // max(len(self.schema), 1)))
 
     def parts(self, first: int = 0) -> Iterator[pa.Table]:
         """The parts from the given one on; a table without rows is one part without rows."""
@@ -40,17 +40,6 @@ class TableStream(OpenTable):
                 waiting, n_waiting = [joined.slice(end)], n_waiting - end
         if n_waiting or not self.n_rows:
             yield pa.concat_tables(waiting)
-
-
-def part_rows(n_columns: int) -> int:
-    """Rows of a part of a table with so many columns.
-
-    Examples
-    --------
-    >>> part_rows(10), part_rows(1000)
-    (65536, 8388)
-    """
-    return max(_SMALLEST_PART_ROWS, min(_LARGEST_PART_ROWS, _PART_CELLS // max(n_columns, 1)))
 
 
 def open_stream(path: str | PathLike[str], as_text: Collection[str] = ()) -> TableStream:

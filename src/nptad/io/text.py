@@ -24,7 +24,6 @@ from nptad.io.sniff import (
     records,
     sniff_delimiter,
     to_utf8,
-    unclosed,
     without_blank_lines,
 )
 from nptad.tables.cells import MISSING, TIMES, VALUES, VALUES_WITH_COMMAS, TypeInference
@@ -64,22 +63,13 @@ def open_delimited(
     delimiter: bytes | None = None,
     once: bool = False,
 ) -> tuple[pa.Schema, int, Callable[[], Iterator[pa.Table]]]:
-    """Look through a table with a header line; its schema, its number of rows, and the rows in blocks of a few MB.
+    """Look through a table with a header line: its schema, its number of rows, and the rows in blocks of a few MB.
 
-    Parameters
-    ----------
-    pieces : callable
-        Returns the text from its beginning, as :func:`utf8_pieces` does.
-    where : str
-        Name of the table in error messages.
-    as_text : names
-        Columns that stay text.
-    delimiter : bytes, optional
-        By default it is sniffed.
-    once : bool
-        Keep the cells in memory until they are read, which is possible only once, instead of parsing the text again.
+    ``pieces`` is what :func:`utf8_pieces` returns, ``where`` names the table in error messages, the columns ``as_text``
+    stay text, a missing ``delimiter`` is sniffed. Blocks that are read only ``once`` are kept in memory until then;
+    otherwise the text is parsed again for each reading.
     """
-    header = _read_header(pieces(), where, delimiter)
+    header = _read_header(pieces, where, delimiter)
     parsers = VALUES if header.delimiter == b"," else VALUES_WITH_COMMAS
     columns = [TypeInference(() if name in as_text else parsers) for name in header.names]
 
@@ -123,22 +113,20 @@ def _no_cells(n_columns: int) -> pa.Table:
     return pa.table([pa.array([], pa.string())] * n_columns, [str(j) for j in range(n_columns)])
 
 
-def _read_header(pieces: Iterator[bytes], where: str, delimiter: bytes | None) -> _Header:
-    beginning = next(pieces, b"")
+def _read_header(pieces: Callable[[], Iterator[bytes]], where: str, delimiter: bytes | None) -> _Header:
+    beginning = next((piece for piece in pieces() if not piece.isspace()), b"")
+    start, line = 0, 1
     if excel := re.match(rb"sep=([,;\t|])\r?\n", beginning):  # Excel writes this line and hides it
-        delimiter = excel[1]
-        beginning = b" " * (excel.end() - 1) + b"\n" + beginning[excel.end() :]
+        delimiter, start, line = excel[1], excel.end(), 2
     delimiter = delimiter or sniff_delimiter(beginning)
-    header = next(records(beginning, delimiter), None)
-    if header is not None and not header.closed:
-        raise InputError(unclosed(header.line, where))
-    if (header is None or header.end == len(beginning)) and next(pieces, b""):
-        raise InputError(f"{where} has no column names in its first {BLOCK_BYTES >> 20} MB; put them on top.")
-    if header is None:
-        raise InputError(f"{where} is empty; give a file with column names and rows.")
-    unnamed = [not cell.strip() for cell in header.cells]
-    line = 1 + count_lines(beginning[: header.end])
-    return _Header(delimiter, _column_names(header, where), unnamed, header.end, line)
+    for first_line, block in record_blocks(pieces(), delimiter, where, start, line):
+        header = next(records(block, delimiter, first_line), None)
+        if header is not None:
+            unnamed = [not cell.strip() for cell in header.cells]
+            line = first_line + count_lines(block[: header.end])
+            return _Header(delimiter, _column_names(header, where), unnamed, start + header.end, line)
+        start += len(block)
+    raise InputError(f"{where} is empty; give a file with column names and rows.")
 
 
 def _column_names(header: TextRecord, where: str) -> list[str]:
