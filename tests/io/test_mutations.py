@@ -105,6 +105,7 @@ def folder(tmp_path_factory):
 @given(st.sampled_from(FILES), st.lists(MUTATIONS, max_size=4), st.sampled_from([64, text.BLOCK_BYTES]))
 @example((".csv", b"a,b\n1,x\n\xef\xbb\xbf2,y\n"), [], 64)
 @example((".csv", b"a,b\n1,\n" + b"2,x\n" * 20 + b"007,y\n"), [], 64)
+@example((".csv", f"{'é' * 99}\n1\n".encode()), [], 63)
 @example((".csv.gz", gzip.compress(written(orders(20, 1), "parquet"), mtime=0)), [], text.BLOCK_BYTES)
 @example((".parquet", gzip.compress(written(orders(20, 1), "parquet"), mtime=0)), [], text.BLOCK_BYTES)
 def test_whole_and_in_parts(folder, file, mutations, block_bytes):

@@ -1,4 +1,4 @@
-"""What the bytes of a text table mean: its encoding, its delimiter, its header.
+"""What the bytes of a text table mean: its encoding, its delimiter, its records, its header.
 
 Nothing here knows of files. Every rule looks at the text alone, so the same text gives the same table on any machine.
 """
@@ -171,7 +171,8 @@ def records(data: bytes, delimiter: bytes, line: int = 1) -> Iterator[TextRecord
             found = patterns.cell.match(data, position)
             assert found is not None  # an empty cell at the end of the text matches, too
             content, closing, plain, end = found.groups()
-            cells.append((plain if content is None else content.replace(b'""', b'"') + plain).decode())
+            cell = plain if content is None else content.replace(b'""', b'"') + plain
+            cells.append(cell.decode(errors="replace"))  # the text may end within a character
             in_quotes.append(closing == b'"' and not plain)
             closed = closed and closing != b""
             position = found.end()
@@ -196,9 +197,9 @@ def record_blocks(
         rest += piece[start:]
         start = max(0, start - len(piece))
         if end := _end_of_records(rest, delimiter):
-            yield line, rest[:end]
-            line += count_lines(rest[:end])
-            rest = rest[end:]
+            block, rest = rest[:end], rest[end:]
+            yield line, block
+            line += count_lines(block)
         elif len(rest) > _LARGEST_RECORD:
             size = _LARGEST_RECORD >> 20
             raise InputError(
