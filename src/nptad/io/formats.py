@@ -46,12 +46,12 @@ def format_of(path: Place) -> str:
     >>> format_of("Table.TXT"), format_of("scores.tsv.gz")
     ('csv', 'tsv')
     """
-    suffixes = [suffix.lower() for suffix in Path(str(path)).suffixes]
-    packed = suffixes[-1:] == [PACKED_SUFFIX]
-    format = SUFFIXES.get("".join(suffixes[-2:-1] if packed else suffixes[-1:]))
-    if format is not None and not (packed and format in BINARY_FORMATS):
+    name = str(path).lower()
+    unpacked = name.removesuffix(PACKED_SUFFIX)
+    format = SUFFIXES.get(Path(unpacked).suffix)
+    if format is not None and (unpacked == name or format not in BINARY_FORMATS):
         return format
-    if str(path).lower().endswith(_WORKBOOK_SUFFIXES):
+    if name.endswith(_WORKBOOK_SUFFIXES):
         raise InputError(f"{path} is a workbook by its suffix; save the sheet as CSV or Parquet, and name that file.")
     raise InputError(
         f"{path} has no suffix that says its format; use one of {', '.join(SUFFIXES)} (text also with .gz)."

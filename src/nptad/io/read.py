@@ -150,7 +150,7 @@ def _unpacked(file: BinaryIO, format: str | None) -> BinaryIO:
 
 @contextmanager
 def _opened(source: Source, format: str | None, where: str) -> Iterator[BinaryIO]:
-    """The open file; a path is unpacked on the way."""
+    """The open file, unpacked."""
     if isinstance(source, bytes):
         yield io.BytesIO(source)
     else:
@@ -235,7 +235,7 @@ def _checked(schema: pa.Schema, where: str) -> pa.Schema:
 
 
 def _validated(batches: Iterator[pa.RecordBatch], schema: pa.Schema, n_rows: int) -> Iterator[pa.Table]:
-    """The batches, after a look at what pyarrow does not check: offsets beyond the data, broken UTF-8, rows missing."""
+    """Check what pyarrow does not check: offsets beyond the data, broken UTF-8, missing rows."""
     found = 0
     for batch in batches:
         table = pa.Table.from_batches([batch], schema)
