@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import datetime
+from itertools import chain, pairwise, repeat
 
 import pyarrow as pa
 import pyarrow.csv
@@ -12,32 +13,52 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from nptad import InputError
-from nptad.io.sniff import NO_DELIMITER, looks_like_data, records, sniff_delimiter, to_utf8
-from nptad.tables.cells import StreamedColumn, has_decimal_commas, infer_times, infer_type
+from nptad.io.sniff import (
+    NO_DELIMITER,
+    looks_like_data,
+    record_blocks,
+    records,
+    sniff_delimiter,
+    to_utf8,
+    without_blank_lines,
+)
+from nptad.tables.cells import TIMES, VALUES, VALUES_WITH_COMMAS, TypeInference
 
 
 def column(*cells):
     return pa.chunked_array([pa.array(cells, pa.string())])
 
 
+def inferred(cells, parsers=VALUES):
+    inference = TypeInference(parsers)
+    inference.look(column(*cells))
+    return inference
+
+
+def typed(cells, parsers=VALUES, decimal_comma=False):
+    return inferred(cells, parsers).read(column(*cells), decimal_comma)
+
+
+def utf8(*pieces):
+    return b"".join(to_utf8(lambda: pieces, "x.csv")())
+
+
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-32", "cp1252", "latin-1"])
 def test_encodings(encoding):
-    assert to_utf8("größe;naïve\n".encode(encoding), "x").decode() == "größe;naïve\n"
+    data = "größe;naïve\n".encode(encoding)
+    assert utf8(data).decode() == "größe;naïve\n"
+    for cut in range(4, len(data)):
+        assert utf8(data[:cut], data[cut:]).decode() == "größe;naïve\n"
 
 
 @pytest.mark.parametrize("mark", [codecs.BOM_UTF16_BE, codecs.BOM_UTF32_BE])
 def test_big_endian(mark):
     encoding = "utf-16-be" if len(mark) == 2 else "utf-32-be"
-    assert to_utf8(mark + "größe €".encode(encoding), "x").decode() == "größe €"
+    assert utf8(mark + "größe €".encode(encoding)).decode() == "größe €"
 
 
 def test_bytes_without_meaning_in_windows_1252_are_latin_1():
-    assert to_utf8(b"\x81\xe4", "x").decode() == "\x81ä"
-
-
-def test_a_character_on_the_border_of_two_pieces():
-    data = b"a" * ((1 << 20) - 1) + "ä".encode() * 3
-    assert to_utf8(data, "x") is data
+    assert utf8(b"\x81", b"\xe4").decode() == "\x81ä"
 
 
 @pytest.mark.parametrize(
@@ -52,7 +73,7 @@ def test_a_character_on_the_border_of_two_pieces():
 )
 def test_what_is_no_text_is_refused(data):
     with pytest.raises(InputError, match=r"^x\.csv "):
-        to_utf8(data, "x.csv")
+        utf8(data)
 
 
 @given(st.text(alphabet='a1",;\n\r ä', max_size=30), st.sampled_from([b",", b";"]))
@@ -60,12 +81,12 @@ def test_what_is_no_text_is_refused(data):
 @example('"",""a\r\n\r"\n"', b",")
 def test_records_are_those_of_pyarrow(text, delimiter):
     data = text.encode()
-    rows = [record.cells for record in records(data, delimiter) if record.cells != [""] or '"' in text]
+    rows = [record.cells for record in records(data, delimiter)]
     assume(rows and all(record.closed for record in records(data, delimiter)))
     names = [str(j) for j in range(len(rows[0]))]
     try:
         table = pyarrow.csv.read_csv(
-            pa.py_buffer(data),
+            pa.py_buffer(without_blank_lines(data, delimiter)),
             pyarrow.csv.ReadOptions(column_names=names),
             pyarrow.csv.ParseOptions(delimiter=delimiter.decode(), newlines_in_values=True),
             pyarrow.csv.ConvertOptions(column_types=dict.fromkeys(names, pa.string())),
@@ -77,12 +98,34 @@ def test_records_are_those_of_pyarrow(text, delimiter):
         assert [row for row in seen if row != ("",)] == [tuple(row) for row in rows if row != [""]]
 
 
+@given(st.text(alphabet='a1",\n\r ', max_size=30), st.lists(st.integers(0, 30), max_size=4))
+@example('a\r\n"\r\n",b\r\n', [2, 5, 8])
+def test_blocks_are_cut_between_records(text, cuts):
+    data = text.encode()
+    places = [0, *sorted(min(cut, len(data)) for cut in cuts), len(data)]
+    pieces = [data[start:end] for start, end in pairwise(places)]
+    whole = list(records(data, b","))
+    if not all(record.closed for record in whole):
+        with pytest.raises(InputError, match=f"^Line {whole[-1].line} of x opens a quotation mark"):
+            list(record_blocks(pieces, b",", "x"))
+        return
+    blocks = list(record_blocks(pieces, b",", "x"))
+    assert b"".join(block for _, block in blocks) == data
+    cut = [record for line, block in blocks for record in records(block, b",", line)]
+    assert [(record.line, record.cells) for record in cut] == [(record.line, record.cells) for record in whole]
+
+
+def test_a_row_that_fills_the_memory_is_refused(monkeypatch):
+    monkeypatch.setattr("nptad.io.sniff._LARGEST_RECORD", 1 << 20)
+    with pytest.raises(InputError, match="Line 3 of x begins a row of more than 1 MB"):
+        list(record_blocks(chain([b'a,b\n1,2\n"'], repeat(b"x" * 1000)), b",", "x"))
+
+
 def test_records_know_their_lines_and_whether_quotes_are_closed():
     found = list(records(b'a,b\r\n"1\n2\r3",4\r\r\n5,"6', b","))
     assert [(record.line, record.cells, record.closed) for record in found] == [
         (1, ["a", "b"], True),
         (2, ["1\n2\r3", "4"], True),
-        (5, [""], True),
         (6, ["5", "6"], False),
     ]
 
@@ -181,10 +224,10 @@ def test_first_rows_that_are_no_headers(names):
     ],
 )
 def test_types(cells, type_, values):
-    typed = infer_type(column(*cells))
-    assert typed.type == type_
+    found = typed(cells)
+    assert found.type == type_
     if values is not None:
-        assert typed.to_pylist() == values
+        assert found.to_pylist() == values
 
 
 @pytest.mark.parametrize(
@@ -201,7 +244,7 @@ def test_types(cells, type_, values):
     ],
 )
 def test_decimal_commas(cells, values):
-    assert infer_type(column(*cells), decimal_comma=True).to_pylist() == values
+    assert typed(cells, VALUES_WITH_COMMAS, decimal_comma=True).to_pylist() == values
 
 
 @pytest.mark.parametrize(
@@ -214,7 +257,6 @@ def test_decimal_commas(cells, values):
         (b"\t", ["1,234", "1,23"], True),
         (b"|", ["1.234,5"], True),
         (NO_DELIMITER, ["1,5"], True),
-        (b",", ["1,5"], False),
         (b";", ["1", "2"], False),
         (b";", ["1,5", "x"], False),
         (b";", ["1,234,567"], False),
@@ -223,14 +265,19 @@ def test_decimal_commas(cells, values):
     ],
 )
 def test_whether_commas_are_decimal(delimiter, cells, expected):
-    assert has_decimal_commas([column("a", "b"), column(*cells)], delimiter) is expected
+    assert inferred(cells, VALUES_WITH_COMMAS).has_decimal_commas(delimiter) is expected
 
 
 def test_only_times_are_inferred_from_json_text():
-    assert infer_times(column("1", "2")).type == pa.string()
-    assert infer_times(column("2024-01-02T03:04:05.678Z")).type == pa.timestamp("us", "UTC")
-    assert infer_times(column("2024-01-02", "soon")).type == pa.string()
-    assert infer_times(column(None)).to_pylist() == [None]
+    assert typed(["1", "2"], TIMES).type == pa.string()
+    assert typed(["2024-01-02T03:04:05.678Z"], TIMES).type == pa.timestamp("us", "UTC")
+    assert typed(["2024-01-02", "soon"], TIMES).type == pa.string()
+    assert typed([None], TIMES).to_pylist() == [None]
+
+
+def test_text_stays_text():
+    assert typed(["1", None], ()).equals(column("1", None))
+    assert typed([None], ()).type == pa.string()
 
 
 CELLS = ["1", "-7", "0.5", "+3", "007", "0x1F", "NAN", "1,5", "1.234,5", "1,234", "99999999999999999999", "true", "no"]
@@ -238,19 +285,19 @@ CELLS += ["2024-01-01", "2024-01-01 10:00", "2024-01-01T10:00:00.123456789", "15
 CELLS += ["-", ".", "NA", " 4 ", None]
 
 
-@given(st.lists(st.lists(st.sampled_from(CELLS), max_size=3), min_size=1, max_size=4), st.sampled_from([b";", b"\t"]))
-@example([["1,5"], ["007"]], b";")
-@example([["1500-01-01"], ["2024-01-01T10:00:00.123456789"]], b";")
-@example([["-"], ["1"], ["NAN"]], b";")
-def test_a_column_in_blocks_is_read_like_the_whole_column(blocks, delimiter):
-    whole = column(*(cell for block in blocks for cell in block))
-    streamed = StreamedColumn()
+@given(st.lists(st.lists(st.sampled_from(CELLS), max_size=3), min_size=1, max_size=4), st.booleans())
+@example([["1,5"], ["007"]], True)
+@example([["1500-01-01"], ["2024-01-01T10:00:00.123456789"]], False)
+@example([["-"], ["1"], ["NAN"]], True)
+def test_types_do_not_depend_on_blocks(blocks, decimal_comma):
+    cells = [cell for block in blocks for cell in block]
+    whole, in_blocks = inferred(cells, VALUES_WITH_COMMAS), TypeInference(VALUES_WITH_COMMAS)
     for block in blocks:
-        streamed.look(column(*block))
-    decimal_comma = has_decimal_commas([whole], delimiter)
-    assert streamed.has_decimal_commas(delimiter) == decimal_comma
-    typed = infer_type(whole, decimal_comma)
-    parts = [streamed.read(column(*block), decimal_comma) for block in blocks]
-    assert {part.type for part in parts} == {typed.type}
-    read = pa.chunked_array([chunk for part in parts for chunk in part.chunks], typed.type)
-    assert str(read.to_pylist()) == str(typed.to_pylist())  # NaN equals itself in writing
+        in_blocks.look(column(*block))
+    for delimiter in (b";", b"\t"):
+        assert in_blocks.has_decimal_commas(delimiter) == whole.has_decimal_commas(delimiter)
+    values = whole.read(column(*cells), decimal_comma)
+    parts = [in_blocks.read(column(*block), decimal_comma) for block in blocks]
+    assert {part.type for part in parts} == {values.type}
+    read = pa.chunked_array([chunk for part in parts for chunk in part.chunks], values.type)
+    assert str(read.to_pylist()) == str(values.to_pylist())  # NaN equals itself in writing

@@ -35,7 +35,7 @@ TEXTS = [
 def require_same(path):
     stream, whole = open_stream(path), read_table(path)
     parts = list(stream.parts())
-    assert (stream.n_rows, stream.n_columns) == whole.shape
+    assert (stream.n_rows, stream.schema) == (len(whole), whole.schema)
     assert [len(part) for part in parts[:-1]] == [stream.part_rows] * (len(parts) - 1)
     assert pa.concat_tables(parts).equals(whole)
     for first in range(1, len(parts)):
@@ -99,8 +99,8 @@ def whole_parquet():
         ("a.csv", b"", "is empty"),
         ("a.csv", whole_parquet(), "holds parquet data"),
         ("a.arrow", b"ARROW1 and nonsense", "truncated, damaged"),
-        ("a.csv", b'a,b\n1,"2\n3,4\n', "never closed"),
-        ("a.csv", b"a,b\n1,2\n3\n", "Expected 2 columns, got 1"),
+        ("a.csv", b'a,b\n1,"2\n3,4\n', r"Line 2 of .*a\.csv opens a quotation mark that is never closed"),
+        ("a.csv", b"a,b\n1,2\n3\n", r"Line 3 of .*a\.csv has 1 cell"),
         ("a.csv", b"a,a\n1,2\n", "both called 'a'"),
         ("a.csv", b"\xff\xfea\x00,\x00b\x00\n\x00\x00\xd8", "UTF-16"),
         ("a.csv", b"a,b\n1,\x00\xff2\n", "not a text file"),
@@ -130,7 +130,16 @@ def test_damage_in_the_middle_shows_when_it_is_reached(tmp_path, small_parts):
         next(parts)
 
 
+def test_a_text_that_changes_between_its_two_readings(tmp_path):
+    for more in ("x\n", "3\n", "4,5\n"):
+        (tmp_path / "a.csv").write_text("a;b\n1;2\n")
+        stream = open_stream(tmp_path / "a.csv")
+        (tmp_path / "a.csv").write_text(f"a;b\n1;2\n3;{more}")
+        with pytest.raises(InputError, match=r"a\.csv has changed while it was read"):
+            list(stream.parts())
+
+
 def test_two_columns_of_one_name_are_refused(tmp_path):
     pq.write_table(pa.table([[1], [2]], ["a", "a"]), tmp_path / "a.parquet")
-    with pytest.raises(InputError, match="two columns called 'a'"):
+    with pytest.raises(InputError, match="2 columns called 'a'"):
         open_stream(tmp_path / "a.parquet")

@@ -14,6 +14,7 @@ import stat
 import subprocess
 import sys
 import threading
+import time
 from itertools import product
 
 import numpy as np
@@ -112,6 +113,21 @@ def test_large_cells_and_rows():
     huge = "x" * 5_000_000
     assert read(f'a,b\n1,"{huge}"\n2,y\n')["b"].to_pylist() == [huge, "y"]
     assert read(f'{{"a": 1, "b": "{huge}"}}\n')["b"].to_pylist() == [huge]
+    assert read(" " * 5_000_000 + "\na,b\n1,2\n").to_pydict() == {"a": [1], "b": [2]}
+
+
+@pytest.mark.parametrize("blank", ["\n", " \n", "\r\n"])
+def test_a_million_blank_lines_take_no_time(blank):
+    started = time.process_time()
+    for text in (f"{blank * 10**6}a,b\n1,2\n", f"a,b\n1,2\n{blank * 10**6}"):
+        assert read(text).to_pydict() == {"a": [1], "b": [2]}
+    assert time.process_time() - started < 4
+
+
+def test_a_limit_on_unpacked_bytes():
+    packed = io.BytesIO(gzip.compress(b"a,b\n" + bytes(10**6)))
+    with pytest.raises(InputError, match="upload is larger than 1 MB when unpacked"):
+        read_table(packed, name="upload", max_bytes=10**6)
 
 
 def test_thousands_of_columns():
@@ -143,6 +159,8 @@ def test_thousands_of_columns():
         (b"\x1f\x8b\x08\x00", "the table cannot be unpacked"),
         (gzip.compress(b"a,b\n1,2\n", mtime=0)[:-9], "the table cannot be unpacked"),
         (gzip.compress(b"", mtime=0), "the table is empty"),
+        (gzip.compress(gzip.compress(b"a,b\n", mtime=0), mtime=0), "the table is gzipped"),
+        ("\n" * 5_000_000, "the table is empty"),
     ],
 )
 def test_errors_of_delimited_text(data, message):
@@ -300,7 +318,7 @@ def test_an_open_file_is_read_and_named(tmp_path):
         ("x.docx", "has no suffix that says its format; use one of .csv, .txt"),
         ("x.parquet.gz", "has no suffix that says its format"),
         ("x.gz", "has no suffix that says its format"),
-        ("parquet.csv", "holds parquet data, not csv; rename it or say format='parquet'"),
+        ("parquet.csv", "holds parquet data, not csv; rename it."),
         ("file.parquet", "cannot be read as Parquet"),
         ("file.arrow", "cannot be read as Arrow"),
         ("\0.csv", "cannot be read"),
@@ -334,7 +352,7 @@ def test_no_permission(tmp_path):
     path.chmod(0)
     tmp_path.chmod(0o500)
     try:
-        with nobody(), pytest.raises(InputError, match=r"x\.csv may not be read by you"):
+        with nobody(), pytest.raises(InputError, match=r"x\.csv cannot be read: Permission denied"):
             read_table(path)
         with nobody(), pytest.raises(InputError, match=r"y\.csv cannot be written: Permission denied"):
             write_table(SMALL, tmp_path / "y.csv")

@@ -15,12 +15,12 @@ from nptad.errors import InputError
 
 
 def name_beside(path: Path) -> Path:
-    """A free name in the same directory, for what is to take the place of ``path`` or to leave it."""
+    """An unused name in the same directory, for a file that is to become ``path`` or that was ``path``."""
     return path.with_name(f".nptad-{uuid4().hex}.tmp")
 
 
 def require_writable_parent(path: Path) -> None:
-    """Refuse a place where nothing can be written; directories on the way to it need not exist."""
+    """Refuse a path where nothing can be written; its directories need not exist yet."""
     above = next(parent for parent in path.absolute().parents if os.path.exists(parent))
     try:
         TemporaryFile(dir=above).close()  # permissions alone do not tell
@@ -30,7 +30,7 @@ def require_writable_parent(path: Path) -> None:
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """A temporary name beside ``path`` that takes its place when the block ends well, and vanishes otherwise."""
+    """A temporary name beside ``path``: renamed to ``path`` when the block ends, deleted if an error ends it."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = name_beside(path)
     try:
@@ -44,7 +44,7 @@ def replacing(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def writing(path: Path) -> Iterator[BinaryIO]:
-    """The open file, which takes its place when the block ends well; links, devices and pipes stay what they are."""
+    """An open file that replaces ``path`` when the block ends without error; links, devices and pipes stay."""
     streams = [stream for stream in (sys.stdout, sys.stderr) if _is_same(path, stream)]
     if streams:  # /dev/stdout: opened anew, it would begin at the start of the file that it may be
         streams[0].flush()

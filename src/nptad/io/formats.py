@@ -1,4 +1,4 @@
-"""The table formats that we read and write, by suffix. Needs no reader: pages and arguments only look at names."""
+"""The table formats that we read and write, by suffix and by first bytes; imports no reader."""
 
 from __future__ import annotations
 
@@ -19,48 +19,68 @@ SUFFIXES = {
     ".feather": "arrow",
     ".ipc": "arrow",
 }
-"""Format by suffix; that of a text format may be followed by .gz."""
+"""Format by suffix; the suffix of a text format may be followed by .gz."""
 
 FORMATS = ("csv", "tsv", "jsonl", "parquet", "arrow")
 
 BINARY_FORMATS = ("parquet", "arrow")
 
-_WORKBOOKS = (".xlsx", ".xlsm", ".xlsb", ".xls", ".ods", ".numbers")
+PACKED_SUFFIX = ".gz"
 
+GZIP, ARROW_STREAM = b"\x1f\x8b", b"\xff\xff\xff\xff"
 
-def unknown_suffix(name: str) -> str:
-    """What to say of a file whose suffix says no format that we read and write."""
-    if name.lower().endswith(_WORKBOOKS):
-        return f"{name} is a workbook by its suffix; save the sheet as CSV or Parquet, and name that file."
-    return f"{name} has no suffix that says its format; use one of {', '.join(SUFFIXES)} (text also with .gz)."
+_MAGIC = {b"PAR1": "parquet", b"ARROW1": "arrow", ARROW_STREAM: "arrow"}
 
+_WORKBOOK_SUFFIXES = (".xlsx", ".xlsm", ".xlsb", ".xls", ".ods", ".numbers")
+_WORKBOOK_MAGIC = (b"PK\x03\x04", b"\xd0\xcf\x11\xe0")
 
 Place = str | PathLike[str] | BinaryIO
 """A path, "-" for standard input or output, or an open binary file."""
 
 
-PACKED_SUFFIX = ".gz"
+def format_of(path: Place) -> str:
+    """The format that the suffix of a path says.
+
+    Examples
+    --------
+    >>> format_of("Table.TXT"), format_of("scores.tsv.gz")
+    ('csv', 'tsv')
+    """
+    name = str(path).lower()
+    unpacked = name.removesuffix(PACKED_SUFFIX)
+    format = SUFFIXES.get(Path(unpacked).suffix)
+    if format is not None and (unpacked == name or format not in BINARY_FORMATS):
+        return format
+    if name.endswith(_WORKBOOK_SUFFIXES):
+        raise InputError(f"{path} is a workbook by its suffix; save the sheet as CSV or Parquet, and name that file.")
+    raise InputError(
+        f"{path} has no suffix that says its format; use one of {', '.join(SUFFIXES)} (text also with .gz)."
+    )
 
 
 def output_format(target: str | PathLike[str]) -> str:
-    """The format in which :func:`write_table` would write to a path or "-"; an error if the suffix says none.
+    """The format in which :func:`nptad.io.write.write_table` would write to a path or "-".
 
     Examples
     --------
     >>> output_format("scores.csv.gz"), output_format("-")
     ('csv', 'csv')
     """
-    return "csv" if is_stream(target) else format_of(target)
+    return "csv" if str(target) == "-" else format_of(target)
 
 
-def format_of(path: Place) -> str:
-    """The format that the suffix of a path says."""
-    suffixes = [suffix.lower() for suffix in Path(str(path)).suffixes]
-    packed = suffixes[-1:] == [PACKED_SUFFIX]
-    format = SUFFIXES.get("".join(suffixes[-2:-1] if packed else suffixes[-1:]))
-    if format is None or (packed and format in BINARY_FORMATS):
-        raise InputError(unknown_suffix(str(path)))
-    return format
+def format_in(beginning: bytes, format: str | None, where: str) -> str | None:
+    """The binary format that the first bytes of a file show, if any; an error if it is not the expected one."""
+    if not beginning:
+        raise InputError(f"{where} is empty; give a file with column names and rows.")
+    if beginning.startswith(_WORKBOOK_MAGIC):
+        raise InputError(f"{where} is an Excel workbook or a zip archive; save the sheet as CSV.")
+    if beginning.startswith(GZIP):  # one layer is removed before, around text
+        raise InputError(f"{where} is gzipped, which only text may be, and only once; unpack it.")
+    found = next((name for magic, name in _MAGIC.items() if beginning.startswith(magic)), None)
+    if found is not None and format not in (None, found):
+        raise InputError(f"{where} holds {found} data, not {format}; rename it.")
+    return found
 
 
 def check_format(format: str | None) -> str | None:

@@ -1,41 +1,62 @@
-"""Read a table file into a pyarrow table: CSV and its kin, JSON lines, Parquet, Arrow."""
+"""Read table files: CSV and its kin, JSON lines, Parquet, Arrow. Whole tables and streams are read by the same code."""
 
 from __future__ import annotations
 
 import gzip
+import io
 import sys
 import zlib
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from functools import partial
+from itertools import accumulate, pairwise
 from os import PathLike
 from pathlib import Path
+from typing import BinaryIO, NamedTuple, cast
 
 import pyarrow as pa
 import pyarrow.ipc
 import pyarrow.parquet
 
 from nptad.errors import InputError
-from nptad.io.formats import Place, check_format, format_of, is_stream, name_of
-from nptad.io.sniff import to_utf8
-from nptad.io.text import one_line, read_delimited, read_json_lines
+from nptad.io.formats import (
+    ARROW_STREAM,
+    BINARY_FORMATS,
+    GZIP,
+    Place,
+    check_format,
+    format_in,
+    format_of,
+    is_stream,
+    name_of,
+)
+from nptad.io.text import one_line, open_delimited, read_json_lines, utf8_pieces
 
-GZIP = b"\x1f\x8b"
+_BLOCK_ROWS = 2**16
+_BEGINNING = 4096
+
+Source = str | bytes
+"""The path of a file, or the content of one, unpacked."""
 
 
-ARROW_STREAM = b"\xff\xff\xff\xff"
+class OpenTable(NamedTuple):
+    """A table that is open for reading."""
+
+    schema: pa.Schema
+    n_rows: int
+    blocks: Callable[[int], Iterator[pa.Table]]
+    """The rows from the given one on, in blocks of any size."""
 
 
-_MAGIC = {b"PAR1": "parquet", b"ARROW1": "arrow", ARROW_STREAM: "arrow"}
-
-
-_BEGINNING = 8
-
-
-_WORKBOOKS = (b"PK\x03\x04", b"\xd0\xcf\x11\xe0")
-
-
-def read_table(source: Place, format: str | None = None, as_text: Collection[str] = ()) -> pa.Table:
+def read_table(
+    source: Place,
+    format: str | None = None,
+    as_text: Collection[str] = (),
+    *,
+    name: str | None = None,
+    max_bytes: int | None = None,
+) -> pa.Table:
     r"""Read a whole table.
 
     Parameters
@@ -45,8 +66,12 @@ def read_table(source: Place, format: str | None = None, as_text: Collection[str
     format : {"csv", "tsv", "jsonl", "parquet", "arrow"}, optional
         Default: what the suffix of the path says, otherwise what the first bytes say.
     as_text : names
-        Columns of a text format that are text, whatever their cells look like. For a table that is to be scored
+        Columns of a text format that are text, whatever their cells look like. For a table that is to be scored, pass
         :attr:`nptad.tables.schema.Schema.text_columns`: of true, false and unknown it may have only the first two.
+    name : str, optional
+        What error messages call the table; by default its path.
+    max_bytes : int, optional
+        Size at most, when unpacked; by default there is no limit.
 
     Returns
     -------
@@ -67,7 +92,7 @@ def read_table(source: Place, format: str | None = None, as_text: Collection[str
     * The first line holds the column names. If it looks like data, that is an error, and so are two equal names. A
       column without a name is called "column 3" by its position; without any cell, at the end of the lines, it is
       left out.
-    * Blank lines are skipped, except in a table of one column, where they are missing cells.
+    * Blank lines are skipped, except in a table of one column, where they are missing cells. A row has at most 64 MB.
     * Missing are empty cells and NA, N/A, n/a, #N/A, <NA>, NaN, nan, NaT, NULL, Null, null, None and ?. In quotation
       marks these are text, unless all other cells of the column are numbers, truth values or times; among those, a
       mere - or . is missing, too.
@@ -86,104 +111,154 @@ def read_table(source: Place, format: str | None = None, as_text: Collection[str
     if format is None and not is_stream(source) and Path(str(source)).suffix:
         format = format_of(source)
     check_format(format)
-    where = name_of(source, "standard input")
-    data = _unpack(_read(source, where), where)
-    format = check_beginning(data[:_BEGINNING], format, where) or format
-    if format in _READERS:
-        return _READERS[format](data, where)
-    data = to_utf8(data, where)
-    format = format or ("jsonl" if data[:4096].lstrip().startswith((b"{", b"[")) else "csv")
-    return _TEXT_READERS[format](data, where, as_text)
-
-
-def check_beginning(data: bytes, format: str | None, where: str) -> str | None:
-    """The binary format that the first bytes of a file show, if any; an error if it is not the expected one."""
-    if data.startswith(_WORKBOOKS):
-        raise InputError(f"{where} is an Excel workbook or a zip archive; save the sheet as CSV.")
-    if not data:
-        raise InputError(f"{where} is empty; give a file with column names and rows.")
-    found = next((name for magic, name in _MAGIC.items() if data.startswith(magic)), None)
-    if found is not None and format not in (None, found):
-        raise InputError(f"{where} holds {found} data, not {format}; rename it or say format={found!r}.")
-    return found
-
-
-def _read(source: Place, where: str) -> bytes:
+    where = name or name_of(source, "standard input")
     with reading_explained(where):
         if not isinstance(source, str | PathLike):
-            return source.read()
-        return sys.stdin.buffer.read() if is_stream(source) else Path(source).read_bytes()
+            data = source.read()
+        else:
+            data = sys.stdin.buffer.read() if is_stream(source) else Path(source).read_bytes()
+        data = _unpacked(io.BytesIO(data), format).read(-1 if max_bytes is None else max_bytes + 1)
+    if max_bytes is not None and len(data) > max_bytes:
+        raise InputError(f"{where} is larger than {max_bytes / 1e6:,.0f} MB when unpacked; use a part of its rows.")
+    table = open_table(data, format, where, as_text)
+    return pa.concat_tables([table.schema.empty_table(), *table.blocks(0)])
 
 
 @contextmanager
 def reading_explained(where: str) -> Iterator[None]:
-    """What to say if a file cannot be opened or read."""
+    """Turn the failure to open, read or unpack a file into an InputError."""
     try:
         yield
     except FileNotFoundError as error:
         raise InputError(f"{where} does not exist; check the name.") from error
     except IsADirectoryError as error:
         raise InputError(f"{where} is a directory; name a file.") from error
-    except PermissionError as error:
-        raise InputError(f"{where} may not be read by you; ask its owner for permission.") from error
     except InputError:
         raise
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise InputError(f"{where} cannot be unpacked ({error}); it is truncated or damaged.") from error
     except (OSError, ValueError) as error:
         raise InputError(f"{where} cannot be read: {getattr(error, 'strerror', None) or error}.") from error
 
 
-def _unpack(data: bytes, where: str) -> bytes:
-    """Gunzip what is gzipped."""
-    if not data.startswith(GZIP):
-        return data
-    with unpacking_explained(where):
-        return gzip.decompress(data)
+def _unpacked(file: BinaryIO, format: str | None) -> BinaryIO:
+    """The file, gunzipped if it is gzipped text."""
+    packed = format not in BINARY_FORMATS and file.read(len(GZIP)) == GZIP
+    file.seek(0)
+    return cast(BinaryIO, gzip.GzipFile(fileobj=file)) if packed else file
 
 
 @contextmanager
-def unpacking_explained(where: str) -> Iterator[None]:
-    """What to say if gunzipping fails."""
-    try:
-        yield
-    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise InputError(f"{where} cannot be unpacked ({error}); it is truncated or damaged.") from error
+def _opened(source: Source, format: str | None, where: str) -> Iterator[BinaryIO]:
+    """The open file, unpacked."""
+    if isinstance(source, bytes):
+        yield io.BytesIO(source)
+    else:
+        with reading_explained(where), open(source, "rb") as file:
+            yield _unpacked(file, format)
 
 
-def _read_parquet(data: bytes, where: str) -> pa.Table:
-    with damage_explained(where, "Parquet"):
-        # Not read_table, which would add columns for directories called like year=2024.
-        return _validated(pyarrow.parquet.ParquetFile(pa.BufferReader(data)).read())
+def open_table(source: Source, format: str | None, where: str, as_text: Collection[str] = ()) -> OpenTable:
+    """Open a table for reading in blocks; a text is looked through for its types.
+
+    The blocks of content in memory can be read only once. ``where`` names the table in error messages; the columns
+    ``as_text`` of a text stay text, whatever their cells look like.
+    """
+    with _opened(source, format, where) as file:
+        beginning = file.read(_BEGINNING)
+    format = format_in(beginning, format, where) or format
+    if format == "parquet":
+        return _open_parquet(source, where)
+    if format == "arrow":
+        return _open_arrow(source, beginning.startswith(ARROW_STREAM), where)
+    pieces = utf8_pieces(partial(_opened, source, format, where), where)
+    if format == "jsonl" or (format is None and next(pieces(), b"")[:_BEGINNING].lstrip().startswith((b"{", b"["))):
+        table = read_json_lines(b"".join(pieces()), where, as_text)
+        return OpenTable(table.schema, len(table), lambda row: iter([table.slice(row)]))
+    delimiter = b"\t" if format == "tsv" else None
+    schema, n_rows, blocks = open_delimited(pieces, where, as_text, delimiter, once=isinstance(source, bytes))
+    return OpenTable(schema, n_rows, lambda row: _from_row(blocks(), row))
 
 
-def _read_arrow(data: bytes, where: str) -> pa.Table:
-    with damage_explained(where, "Arrow"):
-        open_ = pyarrow.ipc.open_stream if data.startswith(ARROW_STREAM) else pyarrow.ipc.open_file
-        return _validated(open_(pa.BufferReader(data)).read_all())
+def _open_parquet(source: Source, where: str) -> OpenTable:
+    @contextmanager
+    def opened() -> Iterator[pyarrow.parquet.ParquetFile]:
+        with _damage_explained(where, "Parquet"), _native(source, pa.OSFile) as file:
+            yield pyarrow.parquet.ParquetFile(file)
+
+    with opened() as file:
+        schema, metadata = _checked(file.schema_arrow, where), file.metadata
+        ends = list(accumulate((metadata.row_group(i).num_rows for i in range(metadata.num_row_groups)), initial=0))
+
+    def blocks(first_row: int) -> Iterator[pa.Table]:
+        with opened() as file:
+            for group, (start, end) in enumerate(pairwise(ends)):
+                if end > max(start, first_row):
+                    batches = file.iter_batches(_BLOCK_ROWS, [group], use_threads=False)
+                    yield from _from_row(_validated(batches, schema, end - start), first_row - start)
+
+    return OpenTable(schema, ends[-1], blocks)
 
 
-def _validated(table: pa.Table) -> pa.Table:
-    """The table, after a look at what pyarrow does not check when reading: offsets beyond the data, broken UTF-8."""
-    table.validate(full=True)
-    _ = table.column_names
-    return table
+def _open_arrow(source: Source, is_stream: bool, where: str) -> OpenTable:
+    @contextmanager
+    def opened() -> Iterator[tuple[pa.Schema, Iterator[pa.RecordBatch]]]:
+        # Mapped, so that only those pages of a batch are in memory that are looked at.
+        with _damage_explained(where, "Arrow"), _native(source, pa.memory_map) as file:
+            reader = (pyarrow.ipc.open_stream if is_stream else pyarrow.ipc.open_file)(file)
+            yield reader.schema, reader if is_stream else map(reader.get_batch, range(reader.num_record_batches))
+
+    with opened() as (schema, batches):
+        _checked(schema, where)
+        n_rows = sum(map(len, batches))
+
+    def blocks(first_row: int) -> Iterator[pa.Table]:
+        with opened() as (_, batches):
+            for batch in batches:
+                # A file may be one batch: looked at in slices, it need not be in memory as a whole.
+                slices = (batch.slice(start, _BLOCK_ROWS) for start in range(0, len(batch), _BLOCK_ROWS))
+                yield from _from_row(_validated(slices, schema, len(batch)), first_row)
+                first_row -= len(batch)
+
+    return OpenTable(schema, n_rows, blocks)
+
+
+def _native(source: Source, open_path: Callable[[str], pa.NativeFile]) -> pa.NativeFile:
+    return pa.BufferReader(source) if isinstance(source, bytes) else open_path(source)
+
+
+def _checked(schema: pa.Schema, where: str) -> pa.Schema:
+    name, count = Counter(schema.names).most_common(1)[0] if schema.names else ("", 0)
+    if count > 1:
+        raise InputError(f"{where} has {count} columns called {name!r}; give each column its own name.")
+    return schema
+
+
+def _validated(batches: Iterator[pa.RecordBatch], schema: pa.Schema, n_rows: int) -> Iterator[pa.Table]:
+    """Check what pyarrow does not check: offsets beyond the data, broken UTF-8, missing rows."""
+    found = 0
+    for batch in batches:
+        table = pa.Table.from_batches([batch], schema)
+        table.validate(full=True)
+        found += len(table)
+        yield table
+    if found != n_rows:
+        raise pa.ArrowInvalid(f"{found} of {n_rows} rows found")
+
+
+def _from_row(blocks: Iterator[pa.Table], first_row: int) -> Iterator[pa.Table]:
+    for block in blocks:
+        if first_row < len(block):
+            yield block.slice(max(0, first_row))
+        first_row -= len(block)
 
 
 @contextmanager
-def damage_explained(where: str, format: str) -> Iterator[None]:
-    """What to say if pyarrow cannot make sense of a file."""
+def _damage_explained(where: str, format: str) -> Iterator[None]:
+    """Turn the failure of pyarrow to read a file into an InputError."""
     try:
         yield
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise InputError(
             f"{where} cannot be read as {format} ({one_line(error)}); it is truncated, damaged or of another format."
         ) from error
-
-
-_READERS: dict[str | None, Callable[[bytes, str], pa.Table]] = {"parquet": _read_parquet, "arrow": _read_arrow}
-
-
-_TEXT_READERS: dict[str, Callable[[bytes, str, Collection[str]], pa.Table]] = {
-    "csv": read_delimited,
-    "tsv": partial(read_delimited, delimiter=b"\t"),
-    "jsonl": read_json_lines,
-}

@@ -1,4 +1,4 @@
-"""What the bytes of a text table mean: its encoding, its delimiter, its header.
+"""What the bytes of a text table mean: its encoding, its delimiter, its records, its header.
 
 Nothing here knows of files. Every rule looks at the text alone, so the same text gives the same table on any machine.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 import codecs
 import functools
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain, islice, pairwise
 from typing import NamedTuple
 
@@ -18,13 +18,13 @@ from nptad.tables.cells import COMMA_NUMBER, MISSING, TIME_STAMP
 NO_DELIMITER = b"\x1f"
 """Stands in for the delimiter of a table of one column: ASCII's unit separator, which no cell contains."""
 
-
 # Comma last: it is the one that stands in prices, names and decimal numbers, too.
 _DELIMITERS = (b"\t", b"|", b";", b",")
 
-
 _SAMPLE_RECORDS, _SAMPLE_BYTES = 100, 1 << 18
 
+_LARGEST_RECORD = 1 << 26
+"""Bytes of a row at most: a quotation mark that is never closed must not fill the memory with the rest of the file."""
 
 # UTF-32 before UTF-16, whose mark is the first half of its own.
 _BYTE_ORDER_MARKS = (
@@ -35,15 +35,10 @@ _BYTE_ORDER_MARKS = (
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
 
-
 _CONTROLS = bytes(set(range(32)) - set(b"\t\n\r\f"))
-
-
 _CONTROL_SHARE = 0.02
 
-
 _NOT_IN_CP1252 = b"\x81\x8d\x8f\x90\x9d"
-
 
 _HEADER_NUMBER = re.compile(r"[+-]?(\d+([.,]\d*)?|[.,]\d+)([eE][+-]?\d+)?")
 
@@ -61,96 +56,177 @@ class TextRecord(NamedTuple):
     closed: bool
     """False if a quotation mark was opened and the text ended before it was closed."""
 
-    @property
-    def blank(self) -> bool:
-        """True if there is nothing on the line."""
-        return len(self.cells) == 1 and not self.cells[0].strip()
 
+def to_utf8(pieces: Callable[[], Iterable[bytes]], where: str) -> Callable[[], Iterator[bytes]]:
+    r"""A text in UTF-8 without byte order mark: from UTF-8, from UTF-16 or 32 with such a mark, else Windows-1252.
 
-def to_utf8(data: bytes, where: str) -> bytes:
-    r"""Text in UTF-8 without byte order mark: from UTF-8, from UTF-16 or 32 with such a mark, else from Windows-1252.
+    ``pieces()`` is the text from its beginning, in pieces of any size, and so is what the result returns.
 
     Examples
     --------
-    >>> to_utf8(b"caf\xe9", "menu.csv").decode()
+    >>> b"".join(to_utf8(lambda: [b"caf", b"\xe9"], "menu.csv")()).decode()
     'café'
     """
-    step = 1 << 20  # a string of the whole would take up to four times the memory
-    mark, encoding = sniff_encoding((data[start : start + step] for start in range(0, len(data), step)), where)
-    data = data[mark:]
-    try:
-        return data if encoding == "utf-8" else data.decode(encoding).encode()
-    except UnicodeError as error:
-        raise InputError(bad_encoding(encoding, where)) from error
+    mark, encoding = _sniff_encoding(pieces, where)
+    if encoding == "utf-8":
+        return lambda: _without_mark(pieces(), mark)
+
+    def decoded() -> Iterator[bytes]:
+        decoder = codecs.getincrementaldecoder(encoding)()
+        try:
+            for piece in _without_mark(pieces(), mark):
+                yield decoder.decode(piece).encode()
+            yield decoder.decode(b"", final=True).encode()
+        except UnicodeError as error:
+            raise InputError(
+                f"{where} begins like {encoding.upper()} text but is not; it is damaged or of another format."
+            ) from error
+
+    return decoded
 
 
-def sniff_encoding(pieces: Iterable[bytes], where: str) -> tuple[int, str]:
-    """The length of the byte order mark of a text that comes in pieces, and its encoding."""
-    pieces = iter(pieces)
-    first = next(pieces, b"")
+def _without_mark(pieces: Iterable[bytes], mark: int) -> Iterator[bytes]:
+    for piece in pieces:
+        yield piece[mark:] if mark else piece
+        mark = 0
+
+
+def _sniff_encoding(pieces: Callable[[], Iterable[bytes]], where: str) -> tuple[int, str]:
+    """The length of the byte order mark of a text, and its encoding."""
+    first = next(iter(pieces()), b"")
     mark, encoding = next(((m, name) for m, name in _BYTE_ORDER_MARKS if first.startswith(m)), (b"", "utf-8"))
-    if encoding != "utf-8":
+    if encoding != "utf-8" or _is_utf8(pieces()):
         return len(mark), encoding
-    decoder = codecs.getincrementaldecoder("utf-8")()
-    is_utf8, has_zero, is_cp1252 = True, False, True
-    for piece in chain([first[len(mark) :]], pieces, [b""]):
-        if is_utf8:
-            try:
-                decoder.decode(piece, final=not piece)
-            except UnicodeDecodeError:
-                is_utf8 = False
-        has_zero = has_zero or b"\0" in piece
-        is_cp1252 = is_cp1252 and len(piece.translate(None, _NOT_IN_CP1252)) == len(piece)
-    if is_utf8:
-        return len(mark), "utf-8"
     sample = first[:_SAMPLE_BYTES]
     controls = len(sample) - len(sample.translate(None, _CONTROLS))
-    if has_zero or controls > _CONTROL_SHARE * len(sample):
+    if controls > _CONTROL_SHARE * len(sample) or any(b"\0" in piece for piece in pieces()):
         raise InputError(
             f"{where} is not a text file, or one in an unknown encoding; save the table as CSV with encoding UTF-8."
         )
+    is_cp1252 = all(len(piece.translate(None, _NOT_IN_CP1252)) == len(piece) for piece in pieces())
     return len(mark), "cp1252" if is_cp1252 else "latin-1"
 
 
-def bad_encoding(encoding: str, where: str) -> str:
-    """What to say of a text that is not what its byte order mark promises."""
-    return f"{where} begins like {encoding.upper()} text but is none; it is damaged or of another format."
+def _is_utf8(pieces: Iterable[bytes]) -> bool:
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    try:
+        for piece in chain(pieces, [b""]):
+            decoder.decode(piece, final=not piece)
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def count_lines(data: bytes) -> int:
+    r"""How many lines end in a text: at \n, \r or \r\n."""
+    return data.count(b"\n") + (data.count(b"\r") - data.count(b"\r\n") if b"\r" in data else 0)
+
+
+class _Patterns(NamedTuple):
+    blank_lines: re.Pattern[bytes]
+    cell: re.Pattern[bytes]  # and what ends it
+    closed: re.Pattern[bytes]  # all up to a quotation mark that is opened and not closed
+    complete: re.Pattern[bytes]  # the records up to one that does not end
+    quoted_or_blank: re.Pattern[bytes]  # a cell in quotation marks or the white space of a blank line
 
 
 @functools.cache
-def _scanner(delimiter: bytes) -> re.Pattern[bytes]:
-    """One cell and what ends it. A quotation mark quotes only at the beginning of a cell, as in pyarrow."""
-    plain = rb"[^%b\r\n]*+" % re.escape(delimiter)
-    return re.compile(rb'(?:"((?:[^"]++|"")*+)("?)|)(%b)(%b|\r\n?|\n|\Z)' % (plain, re.escape(delimiter)))
+def _patterns(delimiter: bytes) -> _Patterns:
+    """What a text consists of; a quotation mark quotes only at the beginning of a cell, as in pyarrow."""
+    d, space = re.escape(delimiter), b" \t\f\v".replace(delimiter, b"")
+    content = rb'(?:[^"]++|"")*+'
+    quoted, stray = rb'(?<![^%b\r\n])"%b"' % (d, content), rb'(?<=[^%b\r\n])"' % d
+    return _Patterns(
+        re.compile(rb"(?:[%b]*+(?:\r\n?|\n))*+(?:[%b]*+\Z)?+" % (space, space)),
+        re.compile(rb'(?:"(%b)("?)|)([^%b\r\n]*+)(%b|\r\n?|\n|\Z)' % (content, d, d)),
+        re.compile(rb'(?:[^"]++|%b|%b)*+' % (quoted, stray)),
+        # The second half of \r\n may be yet to come.
+        re.compile(rb'(?:(?:[^"\r\n]++|%b|%b)*+(?:\r\n|\n|\r(?!\Z)))*+' % (quoted, stray)),
+        re.compile(rb"(%b)|(?<![^\r\n])[%b]++(?![^\r\n])" % (quoted, space)),
+    )
 
 
-def records(data: bytes, delimiter: bytes) -> Iterator[TextRecord]:
-    r"""Split UTF-8 text into records, one by one; for the beginning of a text and for finding an error.
+def without_blank_lines(data: bytes, delimiter: bytes) -> bytes:
+    """A text with nothing on its blank lines."""
+    return _patterns(delimiter).quoted_or_blank.sub(rb"\1", data)
+
+
+def records(data: bytes, delimiter: bytes, line: int = 1) -> Iterator[TextRecord]:
+    r"""The records of a text in UTF-8 that begins on the given line, without blank lines; slow, for a part of a text.
 
     Examples
     --------
-    >>> [(record.line, record.cells) for record in records(b'a,b\n"1\n2",3\n4,5', b",")]
-    [(1, ['a', 'b']), (2, ['1\n2', '3']), (4, ['4', '5'])]
+    >>> [(record.line, record.cells) for record in records(b'a,b\n"1\n2",3\n\n4,5', b",")]
+    [(1, ['a', 'b']), (2, ['1\n2', '3']), (5, ['4', '5'])]
     """
-    scan = _scanner(delimiter).match
-    position, line = 0, 1
+    patterns = _patterns(delimiter)
+    position = 0
     while position < len(data):
+        start, position = position, _end(patterns.blank_lines, data, position)
+        line += count_lines(data[start:position])
+        if position == len(data):
+            break
         start, cells, in_quotes, closed, end = position, [], [], True, delimiter
         while end == delimiter:
-            cell = scan(data, position)
-            assert cell is not None  # an empty cell at the end of the text matches, too
-            content, closing, plain, end = cell.groups()
-            cells.append((plain if content is None else content.replace(b'""', b'"') + plain).decode())
+            found = patterns.cell.match(data, position)
+            assert found is not None  # an empty cell at the end of the text matches, too
+            content, closing, plain, end = found.groups()
+            cell = plain if content is None else content.replace(b'""', b'"') + plain
+            cells.append(cell.decode(errors="replace"))  # the text may end within a character
             in_quotes.append(closing == b'"' and not plain)
             closed = closed and closing != b""
-            position = cell.end()
+            position = found.end()
         yield TextRecord(line, cells, in_quotes, position, closed)
-        line += len(data[start:position].splitlines())
+        line += count_lines(data[start:position])
+
+
+def record_blocks(
+    pieces: Iterable[bytes], delimiter: bytes, where: str, start: int = 0, line: int = 1
+) -> Iterator[tuple[int, bytes]]:
+    r"""A text in UTF-8 cut between records, about where the pieces end, and the line on which each block begins.
+
+    The ``start`` bytes before the given line are left out.
+
+    Examples
+    --------
+    >>> list(record_blocks([b'a,b\n"1', b'\n2",3\n4', b",5"], b",", "x.csv"))
+    [(1, b'a,b\n'), (2, b'"1\n2",3\n'), (4, b'4,5')]
+    """
+    rest = b""
+    for piece in pieces:
+        rest += piece[start:]
+        start = max(0, start - len(piece))
+        if end := _end_of_records(rest, delimiter):
+            block, rest = rest[:end], rest[end:]
+            yield line, block
+            line += count_lines(block)
+        elif len(rest) > _LARGEST_RECORD:
+            size = _LARGEST_RECORD >> 20
+            raise InputError(
+                f"Line {line} of {where} begins a row of more than {size} MB; close its quotation marks or shorten it."
+            )
+    if _end_of_records(rest + b"\n", delimiter) <= len(rest):
+        raise InputError(f"Line {line} of {where} opens a quotation mark that is never closed; close it.")
+    if rest:
+        yield line, rest
+
+
+def _end_of_records(data: bytes, delimiter: bytes) -> int:
+    """Where the last complete record of a text ends."""
+    patterns = _patterns(delimiter)
+    end = max(data.rfind(b"\n"), data.rfind(b"\r", 0, -1)) + 1
+    # Mostly the last line ends outside of quotation marks, which is seen fast.
+    return end if patterns.closed.fullmatch(data, 0, end) else _end(patterns.complete, data)
+
+
+def _end(pattern: re.Pattern[bytes], data: bytes, position: int = 0) -> int:
+    found = pattern.match(data, position)
+    return position if found is None else found.end()
 
 
 def _sample(data: bytes, delimiter: bytes) -> list[TextRecord]:
     sample: list[TextRecord] = []
-    for record in islice((record for record in records(data, delimiter) if not record.blank), _SAMPLE_RECORDS):
+    for record in islice(records(data, delimiter), _SAMPLE_RECORDS):
         sample.append(record)
         if record.end > _SAMPLE_BYTES and len(sample) > 1:
             break

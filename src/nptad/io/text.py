@@ -1,11 +1,13 @@
-"""Delimited text and JSON lines: from UTF-8 bytes to a pyarrow table and back."""
+"""Delimited text and JSON lines: from text in UTF-8 to pyarrow tables and back."""
 
 from __future__ import annotations
 
+import codecs
 import io
 import json
 import re
 from collections.abc import Callable, Collection, Iterator
+from contextlib import AbstractContextManager
 from typing import Any, BinaryIO, NamedTuple
 
 import pyarrow as pa
@@ -14,15 +16,24 @@ import pyarrow.csv
 import pyarrow.json
 
 from nptad.errors import InputError
-from nptad.io.sniff import TextRecord, looks_like_data, records, sniff_delimiter
-from nptad.tables.cells import MISSING, has_decimal_commas, infer_times, infer_type
+from nptad.io.sniff import (
+    TextRecord,
+    count_lines,
+    looks_like_data,
+    record_blocks,
+    records,
+    sniff_delimiter,
+    to_utf8,
+    without_blank_lines,
+)
+from nptad.tables.cells import MISSING, TIMES, VALUES, VALUES_WITH_COMMAS, TypeInference
 
 BLOCK_BYTES, _LARGEST_BLOCK = 1 << 22, (1 << 31) - 1
 _ROWS_AT_ONCE = 1 << 16
 _SHOWN_CELLS, _SHOWN_CHARACTERS = 4, 40
 
 
-class Header(NamedTuple):
+class _Header(NamedTuple):
     """What the beginning of a delimited text says about the rest."""
 
     delimiter: bytes
@@ -31,50 +42,91 @@ class Header(NamedTuple):
     """Which columns have no name of their own."""
     end: int
     """Where the first row begins, in bytes."""
+    line: int
+    """The line on which the first row begins."""
 
 
-def read_header(data: bytes, where: str, delimiter: bytes | None = None) -> Header:
-    """The header line of a text, or of its beginning; a missing ``delimiter`` is sniffed."""
-    data, told = _hide_excel_line(data)
-    delimiter = told or delimiter or sniff_delimiter(data)
-    header = next((record for record in records(data, delimiter) if not record.blank), None)
-    if header is None:
-        raise InputError(f"{where} is empty; give a file with column names and rows.")
-    unnamed = [not cell.strip() for cell in header.cells]
-    return Header(delimiter, _column_names(header, where), unnamed, header.end)
+def utf8_pieces(opened: Callable[[], AbstractContextManager[BinaryIO]], where: str) -> Callable[[], Iterator[bytes]]:
+    """The text of a file in UTF-8, as often as it is asked for, in pieces of ``BLOCK_BYTES`` of the file."""
+
+    def pieces() -> Iterator[bytes]:
+        with opened() as file:
+            yield from iter(lambda: file.read(BLOCK_BYTES), b"")
+
+    return to_utf8(pieces, where)
 
 
-def _hide_excel_line(data: bytes) -> tuple[bytes, bytes | None]:
-    """The text with a blank line for "sep=;", which Excel writes and hides, and the delimiter that it tells."""
-    if excel := re.match(rb"sep=([,;\t|])\r?\n", data):
-        return b" " * (excel.end() - 1) + b"\n" + data[excel.end() :], excel[1]
-    return data, None
+def open_delimited(
+    pieces: Callable[[], Iterator[bytes]],
+    where: str,
+    as_text: Collection[str] = (),
+    delimiter: bytes | None = None,
+    once: bool = False,
+) -> tuple[pa.Schema, int, Callable[[], Iterator[pa.Table]]]:
+    """Look through a table with a header line: its schema, its number of rows, and the rows in blocks of a few MB.
 
-
-def read_delimited(data: bytes, where: str, as_text: Collection[str] = (), delimiter: bytes | None = None) -> pa.Table:
-    """Read a table with a header line.
-
-    ``where`` names it in errors, the columns ``as_text`` stay text, a missing ``delimiter`` is sniffed.
+    ``pieces`` is what :func:`utf8_pieces` returns, ``where`` names the table in error messages, the columns ``as_text``
+    stay text, a missing ``delimiter`` is sniffed. Blocks that are read only ``once`` are kept in memory until then;
+    otherwise the text is parsed again for each reading.
     """
-    header = read_header(data, where, delimiter)
-    data, _ = _hide_excel_line(data)
-    if data.count(b'"') % 2:  # pyarrow would take the rest of the file for one cell
-        _refuse_bad_record(data, header.delimiter, where)
-    columns = _parse_cells(data, header, where)
-    of_values = [j for j, name in enumerate(header.names) if name not in as_text]
-    decimal_comma = has_decimal_commas([columns[j] for j in of_values], header.delimiter)
-    for j in of_values:  # one by one in place: the text of a column is not needed any more
-        columns[j] = infer_type(columns[j], decimal_comma)
-    n_columns = count_columns(header, [column.null_count == len(column) for column in columns])
-    return pa.table(columns[:n_columns], header.names[:n_columns])
+    header = _read_header(pieces, where, delimiter)
+    parsers = VALUES if header.delimiter == b"," else VALUES_WITH_COMMAS
+    columns = [TypeInference(() if name in as_text else parsers) for name in header.names]
+
+    def text_blocks() -> Iterator[pa.Table]:
+        return _text_blocks(pieces(), header, where)
+
+    kept = []
+    if once:  # one block, whose columns are read faster than those of many
+        kept = [pa.concat_tables([_no_cells(len(columns)), *text_blocks()]).columns]
+    n_rows = 0
+    for block in kept or (block.columns for block in text_blocks()):
+        n_rows += len(block[0])
+        for column, cells in zip(columns, block, strict=True):
+            column.look(cells)
+    decimal_comma = any(column.has_decimal_commas(header.delimiter) for column in columns)
+    # Lines may end with delimiters, which makes columns without names and cells.
+    used = [not (unnamed and column.empty) for unnamed, column in zip(header.unnamed, columns, strict=True)]
+    n_columns = max((j for j, is_used in enumerate(used, 1) if is_used), default=1)
+
+    def typed(block: list[pa.ChunkedArray]) -> pa.Table:
+        for j, column in enumerate(columns):  # in place: the text of a column is not needed any more
+            block[j] = column.read(block[j], decimal_comma)
+        return pa.table(block[:n_columns], header.names[:n_columns])
+
+    def read_again() -> Iterator[pa.Table]:
+        n_left = n_rows
+        try:
+            for block in text_blocks():
+                n_left -= len(block)
+                yield typed(block.columns)
+        except pa.ArrowInvalid:
+            n_left = -1
+        if n_left:
+            raise InputError(f"{where} has changed while it was read; run this again.")
+
+    schema = typed(_no_cells(len(columns)).columns).schema
+    return schema, n_rows, (lambda: map(typed, kept)) if once else read_again
 
 
-def count_columns(header: Header, empty: list[bool]) -> int:
-    """The columns that are some: lines may end with delimiters, which makes columns without names and cells."""
-    n_columns = len(header.names)
-    while n_columns > 1 and header.unnamed[n_columns - 1] and empty[n_columns - 1]:
-        n_columns -= 1
-    return n_columns
+def _no_cells(n_columns: int) -> pa.Table:
+    return pa.table([pa.array([], pa.string())] * n_columns, [str(j) for j in range(n_columns)])
+
+
+def _read_header(pieces: Callable[[], Iterator[bytes]], where: str, delimiter: bytes | None) -> _Header:
+    beginning = next((piece for piece in pieces() if not piece.isspace()), b"")
+    start, line = 0, 1
+    if excel := re.match(rb"sep=([,;\t|])\r?\n", beginning):  # Excel writes this line and hides it
+        delimiter, start, line = excel[1], excel.end(), 2
+    delimiter = delimiter or sniff_delimiter(beginning)
+    for first_line, block in record_blocks(pieces(), delimiter, where, start, line):
+        header = next(records(block, delimiter, first_line), None)
+        if header is not None:
+            unnamed = [not cell.strip() for cell in header.cells]
+            line = first_line + count_lines(block[: header.end])
+            return _Header(delimiter, _column_names(header, where), unnamed, start + header.end, line)
+        start += len(block)
+    raise InputError(f"{where} is empty; give a file with column names and rows.")
 
 
 def _column_names(header: TextRecord, where: str) -> list[str]:
@@ -97,19 +149,9 @@ def _column_names(header: TextRecord, where: str) -> list[str]:
     return names
 
 
-def text_options(header: Header, newlines_in_values: bool) -> dict[str, Any]:
-    """How pyarrow is to read the rows: all cells as text, in columns called "0", "1" and so on.
-
-    Types are inferred later, from whole columns and by our own rules.
-    """
-    n_columns = len(header.names)
-    names = [str(j) for j in range(n_columns)]
-    parse = pyarrow.csv.ParseOptions(
-        delimiter=header.delimiter.decode(),
-        newlines_in_values=newlines_in_values,
-        ignore_empty_lines=n_columns > 1,
-        invalid_row_handler=lambda row: "error" if row.text.strip() else "skip",
-    )
+def _text_blocks(pieces: Iterator[bytes], header: _Header, where: str) -> Iterator[pa.Table]:
+    """The rows with all cells as text; types are inferred later, from whole columns and by our own rules."""
+    names = [str(j) for j in range(len(header.names))]
     convert = pyarrow.csv.ConvertOptions(
         check_utf8=False,
         column_types=dict.fromkeys(names, pa.string()),
@@ -117,46 +159,36 @@ def text_options(header: Header, newlines_in_values: bool) -> dict[str, Any]:
         strings_can_be_null=True,
         quoted_strings_can_be_null=False,
     )
-    read = pyarrow.csv.ReadOptions(column_names=names, block_size=BLOCK_BYTES)
-    return {"read_options": read, "parse_options": parse, "convert_options": convert}
+
+    def parse(block: bytes) -> pa.Table:
+        options = pyarrow.csv.ParseOptions(
+            delimiter=header.delimiter.decode(), newlines_in_values=b'"' in block, ignore_empty_lines=len(names) > 1
+        )
+        if block.startswith(codecs.BOM_UTF8):  # pyarrow drops one, and ours is gone: this one belongs to a cell
+            block = codecs.BOM_UTF8 + block
+        read = pyarrow.csv.ReadOptions(column_names=names, block_size=len(block) + 1)
+        return pyarrow.csv.read_csv(pa.BufferReader(block), read, options, convert)
+
+    for line, block in record_blocks(pieces, header.delimiter, where, header.end, header.line):
+        try:
+            yield parse(block)
+        except pa.ArrowInvalid:
+            try:  # to pyarrow a line with a space is not blank
+                yield parse(without_blank_lines(block, header.delimiter) + b"\n")
+            except pa.ArrowInvalid as error:
+                _refuse_bad_record(block, line, header, where)
+                raise InputError(
+                    f"{where} cannot be read as a table ({one_line(error)}); check its delimiters and quotation marks."
+                ) from error
 
 
-def _parse_cells(data: bytes, header: Header, where: str) -> list[pa.ChunkedArray]:
-    n_columns = len(header.names)
-    if not re.compile(rb"[^\r\n]" if n_columns > 1 else rb"[\s\S]").search(data, header.end):
-        return [pa.chunked_array([], pa.string())] * n_columns
-    options = text_options(header, newlines_in_values=b'"' in data)
-    body = pa.py_buffer(data).slice(header.end)
-
-    def read(block_size: int) -> pa.Table:
-        options["read_options"].block_size = block_size
-        return pyarrow.csv.read_csv(pa.BufferReader(body), **options)
-
-    try:
-        return list(_in_blocks(read, len(data)).columns)
-    except pa.ArrowInvalid as error:
-        _refuse_bad_record(data, header.delimiter, where)
-        raise InputError(bad_text(where, error)) from error
-
-
-def bad_text(where: str, error: Exception) -> str:
-    """What to say of a text that pyarrow cannot split into cells."""
-    return f"{where} cannot be read as a table ({one_line(error)}); check its delimiters and quotation marks."
-
-
-def _refuse_bad_record(data: bytes, delimiter: bytes, where: str) -> None:
-    """Say which line keeps the text from being a table, if one does."""
-    n_columns = 0
-    for record in records(data, delimiter):
-        if not record.closed:
-            raise InputError(f"Line {record.line} of {where} opens a quotation mark that is never closed; close it.")
-        if record.blank:
-            continue
-        n_columns = n_columns or len(record.cells)
-        if len(record.cells) != n_columns:
+def _refuse_bad_record(block: bytes, line: int, header: _Header, where: str) -> None:
+    """Say which line has too few or too many cells, if one does."""
+    for record in records(block, header.delimiter, line):
+        if len(record.cells) != len(header.names):
             raise InputError(
-                f"Line {record.line} of {where} has {len(record.cells)} cell(s), the header has {n_columns}; make them "
-                f"equal, with quotation marks around cells that contain {delimiter.decode()!r}."
+                f"Line {record.line} of {where} has {len(record.cells)} cell(s), the header has {len(header.names)}; "
+                f"make them equal, with quotation marks around cells that contain {header.delimiter.decode()!r}."
             )
 
 
@@ -178,11 +210,15 @@ def read_json_lines(data: bytes, where: str, as_text: Collection[str] = ()) -> p
         raise InputError(f"{where} cannot be read as JSON lines ({one_line(error)}); correct it.") from error
     if not table.num_columns:
         raise InputError(f'{where} has no columns; give one JSON object per line, like {{"a": 1}}.')
-    columns = {
-        name: infer_times(column) if column.type == pa.string() and name not in as_text else column
-        for name, column in zip(table.column_names, table.columns, strict=True)
-    }
-    return pa.table(columns)
+    return pa.table({name: table[name] if name in as_text else _with_times(table[name]) for name in table.column_names})
+
+
+def _with_times(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    if column.type != pa.string():
+        return column
+    inference = TypeInference(TIMES)
+    inference.look(column)
+    return inference.read(column)
 
 
 def _lines(data: bytes) -> Iterator[tuple[int, bytes]]:
@@ -207,14 +243,15 @@ def _parse_line(line: bytes, number: int, where: str) -> dict[str, Any]:
     return row
 
 
-def _parse_json(data: bytes, as_text: Collection[str] = ()) -> pa.Table:
+def _parse_json(data: bytes, as_text: Collection[str] = (), block_bytes: int = BLOCK_BYTES) -> pa.Table:
     types = pyarrow.json.ParseOptions(explicit_schema=pa.schema([(name, pa.string()) for name in as_text]))
-
-    def read(block_size: int) -> pa.Table:
-        options = pyarrow.json.ReadOptions(block_size=block_size)
+    options = pyarrow.json.ReadOptions(block_size=block_bytes)
+    try:
         return pyarrow.json.read_json(pa.BufferReader(data), options, types)
-
-    return _in_blocks(read, len(data))
+    except pa.ArrowInvalid as error:
+        if "straddling" not in str(error) or block_bytes > BLOCK_BYTES:
+            raise
+        return _parse_json(data, as_text, min(len(data) + 1, _LARGEST_BLOCK))  # a row that is larger than a block
 
 
 def _parse_mixed_json(data: bytes, where: str, as_text: Collection[str]) -> pa.Table:
@@ -228,16 +265,6 @@ def _parse_mixed_json(data: bytes, where: str, as_text: Collection[str]) -> pa.T
     for row in rows:
         row |= {name: json.dumps(row[name]) for name in mixed if not isinstance(row.get(name), str | None)}
     return _parse_json(b"\n".join(json.dumps(row).encode() for row in rows), mixed).select(list(kinds))
-
-
-def _in_blocks(read: Callable[[int], pa.Table], n_bytes: int) -> pa.Table:
-    """Read in blocks of a few MB, or in one block if a single row is larger than that."""
-    try:
-        return read(BLOCK_BYTES)
-    except pa.ArrowInvalid as error:
-        if "straddling" not in str(error):
-            raise
-        return read(min(n_bytes + 1, _LARGEST_BLOCK))
 
 
 def write_delimited(table: pa.Table, sink: BinaryIO, delimiter: str) -> None:

@@ -18,14 +18,7 @@ import pyarrow.parquet
 
 from nptad.errors import InputError
 from nptad.io.atomic import writing
-from nptad.io.formats import (
-    PACKED_SUFFIX,
-    Place,
-    check_format,
-    format_of,
-    is_stream,
-    name_of,
-)
+from nptad.io.formats import PACKED_SUFFIX, Place, check_format, format_of, is_stream, name_of
 from nptad.io.text import one_line, write_delimited, write_json_lines
 
 

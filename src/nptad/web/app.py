@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from html import unescape
 from importlib.resources import files
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Annotated, Any, BinaryIO, Literal
 
 from fastapi import APIRouter, Depends, FastAPI, Request
@@ -21,7 +21,7 @@ from starlette.datastructures import FormData, UploadFile
 from starlette.exceptions import HTTPException
 
 from nptad.errors import InputError
-from nptad.io.formats import SUFFIXES, unknown_suffix
+from nptad.io.formats import SUFFIXES, format_of
 from nptad.web import jobs
 from nptad.web.choices import Choices, form_values, parse_choices
 from nptad.web.jobs import Job, Store
@@ -260,11 +260,10 @@ async def use_example(request: Request, site: TheSite) -> Response:
 
 
 def _format_of(name: str) -> str:
-    plain = name.lower().removesuffix(".gz")
-    format = SUFFIXES.get(PurePosixPath(plain).suffix)
-    if format is None or (plain != name.lower() and format in ("parquet", "arrow")):
-        raise HTTPException(415, unknown_suffix(name))
-    return format
+    try:
+        return format_of(name)
+    except InputError as error:
+        raise HTTPException(415, str(error)) from error
 
 
 async def _new_job(request: Request, site: Site, name: str, data: BinaryIO | None, format: str | None) -> Response:

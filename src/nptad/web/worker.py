@@ -7,8 +7,6 @@ by :func:`detect`: reading an upload is faster without it.
 
 from __future__ import annotations
 
-import gzip
-import io
 import json
 import os
 import shlex
@@ -17,14 +15,11 @@ import time
 import traceback
 import warnings
 import zipfile
-import zlib
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-import pyarrow as pa
 
 from nptad.errors import InputError, MaskBankWarning, NPTADError, TableWarning
 from nptad.io.read import read_table
@@ -82,7 +77,10 @@ def inspect(
     """
     upload = Path(directory) / jobs.UPLOAD
     is_example = not upload.exists()
-    table = example.example_table() if is_example else _read_upload(upload, name, format, max_bytes)
+    if is_example:
+        table = example.example_table()
+    else:
+        table = read_table(upload, format, name=name, max_bytes=_UNPACKED * max_bytes)
     if table.num_rows > max_rows:
         raise InputError(f"{name} has {table.num_rows:,} rows; this server takes {max_rows:,}. Use a part of them.")
     if table.num_columns > MAX_COLUMNS:
@@ -92,32 +90,6 @@ def inspect(
     write_table(table, Path(directory) / jobs.TABLE)
     upload.unlink(missing_ok=True)
     return {"n_rows": table.num_rows, "columns": columns, "choices": asdict(choices)}
-
-
-def _read_upload(upload: Path, name: str, format: str | None, max_bytes: int) -> pa.Table:
-    source = _NamedBytes(_unpacked(upload, name, _UNPACKED * max_bytes))
-    source.name = name
-    return read_table(source, format)
-
-
-class _NamedBytes(io.BytesIO):
-    """Bytes that messages call by the user's name for them, not by ours."""
-
-    name = ""
-
-
-def _unpacked(path: Path, name: str, limit: int) -> bytes:
-    with path.open("rb") as file:
-        if file.read(2) != b"\x1f\x8b":
-            return path.read_bytes()
-    try:
-        with gzip.open(path) as packed:
-            data = packed.read(limit + 1)
-    except (OSError, EOFError, zlib.error) as error:
-        raise InputError(f"{name} cannot be unpacked ({error}); it is truncated or damaged.") from error
-    if len(data) > limit:
-        raise InputError(f"{name} is larger than {limit / 1e6:,.0f} MB when unpacked; use a part of its rows.")
-    return data
 
 
 def _limit_memory() -> None:
