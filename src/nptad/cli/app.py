@@ -34,8 +34,18 @@ app = App(
 app.register_install_completion_command(help="Make the shell complete nptad's commands and options.")
 
 TableFile = Annotated[str, Parameter(allow_leading_hyphen=True)]  # `-` is one
-Seed = Annotated[int, Parameter(validator=Number(gte=0))]
 Jobs = Annotated[int, Parameter(validator=Number(gte=1))]
+Seed = Annotated[int, Parameter(validator=Number(gte=0), help="The same seed gives the same result.")]
+SavedModel = Annotated[Path, Parameter(help="Directory that `nptad fit` wrote.")]
+Ignore = Annotated[str, Parameter(help="Columns to ignore, such as IDs, separated by commas; results include them.")]
+Categorical = Annotated[str, Parameter(help="Number columns to use as categories, separated by commas.")]
+Label = Annotated[
+    str | None,
+    Parameter(help="Column that marks known anomalies with 1, or `column=value`. It is only compared with the result."),
+]
+TimeLimit = Annotated[float | None, Parameter(help="Limit of the training time in seconds.")]
+Device = Annotated[str, Parameter(help="Device to compute on, such as `cpu` or `cuda`.")]
+Quiet = Annotated[bool, Parameter(help="Do not print progress bars and notes.")]
 
 
 @app.command
@@ -47,14 +57,14 @@ def detect(
     report: Path | None = None,
     model: Path | None = None,
     share: float | None = None,
-    ignore: str = "",
-    categorical: str = "",
-    label: str | None = None,
+    ignore: Ignore = "",
+    categorical: Categorical = "",
+    label: Label = None,
     top: int = 10,
     seed: Seed = 0,
-    time_limit: float | None = None,
-    device: str = "auto",
-    quiet: bool = False,
+    time_limit: TimeLimit = None,
+    device: Device = "auto",
+    quiet: Quiet = False,
     json: bool = False,
 ) -> None:
     """Find the anomalies inside one table. Every row is scored by models that were not trained on it.
@@ -71,22 +81,8 @@ def detect(
         Save the fitted model to this directory, for `nptad score`.
     share : float
         Share of the rows to flag; by default 0.01, and at least one row.
-    ignore : str
-        Columns to ignore, such as IDs, separated by commas; results include them.
-    categorical : str
-        Number columns to use as categories, separated by commas.
-    label : str
-        Column that marks known anomalies with 1, or `column=value`. It is only compared with the result.
     top : int
         Number of rows to print.
-    seed : int
-        The same seed gives the same result.
-    time_limit : float
-        Limit of the training time in seconds.
-    device : str
-        Device to compute on, such as `cpu` or `cuda`.
-    quiet : bool
-        Do not print progress bars and notes.
     json : bool
         Print a summary as JSON instead of a table.
     """
@@ -143,14 +139,14 @@ def fit(
     /,
     *,
     model: Path,
-    ignore: str = "",
-    categorical: str = "",
+    ignore: Ignore = "",
+    categorical: Categorical = "",
     seed: Seed = 0,
-    time_limit: float | None = None,
+    time_limit: TimeLimit = None,
     nproc: Annotated[int, Parameter(validator=Number(gte=1))] = 1,
     checkpoint: Path | None = None,
-    device: str = "auto",
-    quiet: bool = False,
+    device: Device = "auto",
+    quiet: Quiet = False,
     json: bool = False,
 ) -> None:
     """Learn from a table of normal rows, and save the model.
@@ -161,22 +157,10 @@ def fit(
         Table file of normal rows; `-` for standard input.
     model : Path
         Directory to save the model to; a model that is there is replaced.
-    ignore : str
-        Columns to ignore, separated by commas.
-    categorical : str
-        Number columns to use as categories, separated by commas.
-    seed : int
-        The same seed gives the same model.
-    time_limit : float
-        Limit of the training time in seconds.
     nproc : int
         Processes on this machine that train together, each with its own rows or GPU.
     checkpoint : Path
         File for the state of training. The same command continues from it. It is removed at the end.
-    device : str
-        Device to compute on, such as `cpu` or `cuda`.
-    quiet : bool
-        Do not print progress bars and notes.
     json : bool
         Print a description of the model as JSON.
     """
@@ -212,7 +196,7 @@ def fit(
 
 @app.command
 def score(
-    model: Path,
+    model: SavedModel,
     data: TableFile,
     /,
     *,
@@ -220,12 +204,12 @@ def score(
     fdr: float | None = None,
     false_alarm_rate: float | None = None,
     reasons: bool = False,
-    ignore: str = "",
-    label: str | None = None,
+    ignore: Ignore = "",
+    label: Label = None,
     jobs: Jobs | None = None,
     engine: Literal["local", "ray"] = "local",
-    device: str = "auto",
-    quiet: bool = False,
+    device: Device = "auto",
+    quiet: Quiet = False,
     json: bool = False,
 ) -> None:
     """Score the rows of a table with a saved model.
@@ -235,8 +219,6 @@ def score(
 
     Parameters
     ----------
-    model : Path
-        Directory that `nptad fit` wrote.
     data : str
         Table file with the columns of the training table; `-` for standard input. With a directory as output, also a
         quoted pattern such as `'in/*.parquet'`.
@@ -250,19 +232,10 @@ def score(
         Share of the normal rows to flag, instead of `--fdr`; with a directory by default 0.01.
     reasons : bool
         Write the reasons of the flagged rows.
-    ignore : str
-        Columns to ignore, separated by commas; results include them.
-    label : str
-        Column that marks known anomalies with 1, or `column=value`. It is only compared with the result. Not with a
-        directory.
     jobs : int
         With a directory: number of processes; by default one for each core, or one for each GPU.
     engine : {"local", "ray"}
         With a directory: where the processes run, on this machine or on a Ray cluster.
-    device : str
-        Device to compute on, such as `cpu` or `cuda`.
-    quiet : bool
-        Do not print progress bars and notes.
     json : bool
         Print a summary as JSON on standard output; needs an output file.
     """
@@ -312,32 +285,24 @@ def score(
 
 @app.command
 def explain(
-    model: Path,
+    model: SavedModel,
     data: TableFile,
     /,
     *,
     rows: str,
-    ignore: str = "",
-    device: str = "auto",
-    quiet: bool = False,
+    ignore: Ignore = "",
+    device: Device = "auto",
+    quiet: Quiet = False,
     json: bool = False,
 ) -> None:
     """Explain the scores of rows: seen and expected values of each cell, and the nearest training row.
 
     Parameters
     ----------
-    model : Path
-        Directory that `nptad fit` wrote.
     data : str
         Table file; `-` for standard input.
     rows : str
         Row numbers, counted from 0, such as `3,17` or `5-9`.
-    ignore : str
-        Columns to ignore, separated by commas.
-    device : str
-        Device to compute on, such as `cpu` or `cuda`.
-    quiet : bool
-        Do not print notes.
     json : bool
         Print as JSON.
     """
@@ -362,13 +327,11 @@ def explain(
 
 
 @app.command
-def info(model: Path, /, *, json: bool = False) -> None:
+def info(model: SavedModel, /, *, json: bool = False) -> None:
     """Show how a saved model was fitted.
 
     Parameters
     ----------
-    model : Path
-        Directory that `nptad fit` wrote.
     json : bool
         Print as JSON.
     """
@@ -381,13 +344,7 @@ def info(model: Path, /, *, json: bool = False) -> None:
 
 @app.command
 def demo(*, seed: Seed = 0) -> None:
-    """Find ten unusual wines among normal ones, in less than a minute.
-
-    Parameters
-    ----------
-    seed : int
-        Seed of the split and the model.
-    """
+    """Find ten unusual wines among normal ones, in less than a minute."""
     from nptad.cli.demo import run_demo
 
     run_demo(seed)

@@ -61,7 +61,7 @@ def render(summary: dict[str, Any]) -> str:
         base = labels["n_anomalies"] / summary["table"]["n_rows"]
         drawn["roc"] = svg.curve(labels["roc"], [(0.0, 0.0), (1.0, 1.0)])
         drawn["precision_recall"] = svg.curve(labels["precision_recall"], [(0.0, base), (1.0, base)])
-    style, script = _resource("style.css"), _resource("script.js")
+    style, script = base_style() + _resource("style.css"), _resource("script.js")
     return template.render(
         s=summary,
         created=datetime.fromisoformat(summary["created"]),
@@ -172,6 +172,11 @@ def _template() -> Template:
     }
     environment.globals["bar"] = lambda share: Markup(svg.bar(share))
     return environment.from_string(_resource("template.html.j2"))
+
+
+def base_style() -> str:
+    """The style that the report and the page have in common."""
+    return _resource("base.css")
 
 
 @cache

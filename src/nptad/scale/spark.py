@@ -26,23 +26,8 @@ def score_dataframe(
     Every Python worker of Spark opens the model once and uses as many threads as a task has cores
     (``spark.task.cpus``).
 
-    Parameters
-    ----------
-    frame : pyspark.sql.DataFrame
-        The rows, with the columns of the training table and the ignored ones.
-    model : path
-        A saved model, in a directory that all executors can read.
-    ignore : sequence of str
-        Columns that the model does not see and that are carried into the result.
-    false_alarm_rate : float, optional
-        Share of the normal rows that is flagged; by default 0.01.
-    reasons : bool
-        Say why for the flagged rows.
-
-    Returns
-    -------
-    pyspark.sql.DataFrame
-        The ignored columns, ``score``, ``p_value``, ``anomaly`` and, if asked for, ``reasons``.
+    ``model`` is a directory that all executors can read; the other parameters and the columns of the result are those
+    of :func:`nptad.scale.ray.score_dataset`.
     """
     try:
         from pyspark import TaskContext

@@ -22,6 +22,7 @@ from starlette.exceptions import HTTPException
 
 from nptad.errors import InputError
 from nptad.io.formats import SUFFIXES, format_of
+from nptad.report.html import base_style
 from nptad.web import jobs
 from nptad.web.choices import Choices, form_values, parse_choices
 from nptad.web.jobs import Job, Store
@@ -184,7 +185,8 @@ async def start(request: Request) -> Response:
 @views.get("/static/{name}")
 async def static(name: Literal["style.css", "script.js", "icon.svg"]) -> Response:
     """Our style, script and icon."""
-    return Response(files("nptad.web").joinpath("static", name).read_bytes(), media_type=_STATIC[name])
+    text = files("nptad.web").joinpath("static", name).read_text(encoding="utf-8")
+    return Response((base_style() if name == "style.css" else "") + text, media_type=_STATIC[name])
 
 
 @views.get("/jobs/{job_id}")
