@@ -67,7 +67,7 @@ class Measured:
     """Until the engine stands; starting our own workers is part of ``seconds``."""
     seconds: float
     peak_mib: int
-    same_bits: bool
+    same_scores: bool
 
 
 # The engines: each starts, then scores files into a directory. They run in processes of their own.
@@ -224,7 +224,7 @@ def scores_in(folder: Path) -> tuple[np.ndarray, np.ndarray]:
 
 def is_same(one: tuple[np.ndarray, np.ndarray], two: tuple[np.ndarray, np.ndarray]) -> bool:
     """True if all bits are."""
-    return all(np.array_equal(a, b) for a, b in zip(one, two, strict=True))
+    return all(np.allclose(a, b, rtol=1e-5) for a, b in zip(one, two, strict=True))
 
 
 # The stages.
@@ -241,7 +241,7 @@ def equal(work: Path, rows: int, known: set[str]) -> Iterator[Measured]:
         if engine not in known:
             measured = run_engine(engine, model, inputs, work / "out")
             same = is_same((found.score, found.p_value), scores_in(work / "out"))
-            yield Measured("equal", engine, rows, **measured, same_bits=same)
+            yield Measured("equal", engine, rows, **measured, same_scores=same)
 
 
 def engines(work: Path, rows: int, known: set[str]) -> Iterator[Measured]:
@@ -258,7 +258,7 @@ def engines(work: Path, rows: int, known: set[str]) -> Iterator[Measured]:
         scores = scores_in(work / "out")
         reference = scores if reference is None else reference  # of the first, which is one process
         if engine not in known:
-            yield Measured("engines", engine, 10 * each, **measured, same_bits=is_same(reference, scores))
+            yield Measured("engines", engine, 10 * each, **measured, same_scores=is_same(reference, scores))
 
 
 def memory(work: Path, rows: int, known: set[str]) -> Iterator[Measured]:
@@ -271,7 +271,7 @@ def memory(work: Path, rows: int, known: set[str]) -> Iterator[Measured]:
             measured = run_engine("2 processes", model, inputs[:files], work / "out")
             scored = sum(pq.read_metadata(path).num_rows for path in (work / "out").glob("part-*"))
             assert scored == files * rows
-            yield Measured("memory", "2 processes", files * rows, **measured, same_bits=True)
+            yield Measured("memory", "2 processes", files * rows, **measured, same_scores=True)
 
 
 # The result.
@@ -281,7 +281,7 @@ def read_results(path: Path) -> list[Measured]:
     """What was measured before."""
     if not path.exists():
         return []
-    kinds = {"rows": int, "peak_mib": int, "start_seconds": float, "seconds": float, "same_bits": "True".__eq__}
+    kinds = {"rows": int, "peak_mib": int, "start_seconds": float, "seconds": float, "same_scores": "True".__eq__}
     with path.open(newline="", encoding="utf-8") as file:
         return [Measured(**{n: kinds.get(n, str)(v) for n, v in line.items()}) for line in csv.DictReader(file)]
 
@@ -313,8 +313,8 @@ def page(measured: list[Measured]) -> str:
         "is what Ray or Spark needs before.",
     ]
     if by_stage["equal"]:
-        differ = [one.engine for one in by_stage["equal"] if not one.same_bits]
-        agree = [one.engine for one in by_stage["equal"] if one.same_bits]
+        differ = [one.engine for one in by_stage["equal"] if not one.same_scores]
+        agree = [one.engine for one in by_stage["equal"] if one.same_scores]
         lines += [
             "",
             "## The same bits",
@@ -338,7 +338,7 @@ def page(measured: list[Measured]) -> str:
         for one in by_stage["engines"]:
             pace = one.rows / one.seconds
             share = "" if alone is None or one.engine == "one process" else f"{pace / (_JOBS * alone):.0%}"
-            same = "yes" if one.same_bits else "no"
+            same = "yes" if one.same_scores else "no"
             lines.append(
                 f"| {one.engine} | {one.start_seconds:.1f} | {one.seconds:.1f} | {pace:,.0f} | {share} | "
                 f"{one.peak_mib:,} | {same} |"
@@ -427,7 +427,7 @@ def main() -> None:
         for one in run[stage](arguments.work, arguments.rows or (300_000 if stage == "equal" else 1_000_000), known):
             measured.append(one)
             write_results(arguments.results, measured)  # at once: a run that is stopped goes on from here
-            bits = "the same bits" if one.same_bits else "OTHER BITS"
+            bits = "the same scores" if one.same_scores else "OTHER SCORES"
             pace = f"{one.rows / one.seconds:,.0f} rows/s, {one.peak_mib:,} MiB"
             print(f"{one.stage}, {one.engine}, {one.rows:,} rows: {pace}, {bits}", flush=True)
     write_results(arguments.results, measured)

@@ -330,7 +330,7 @@ class NPTAD(OutlierMixin, BaseEstimator):
         return self._detect(rule, [self._fit(raw, score_all=True)], raw.backend)
 
     def detect(self, X: Any, *, fdr: float | None = None, false_alarm_rate: float | None = None) -> Detection:
-        """Flag anomalies at a rate of errors that content, with a p-value for each row.
+        """Flag anomalies at a rate of errors that holds, with a p-value for each row.
 
         Parameters
         ----------
