@@ -1,10 +1,10 @@
-"""Scoring past one process: the same bits on every engine, rows per second, and memory that does not grow.
+"""Scoring past one process: the same scores on every engine, rows per second, and memory that does not grow.
 
     python benchmarks/scale.py                       # all stages; what is in results/scale.csv is not repeated
     python benchmarks/scale.py memory --rows 100000  # one stage, smaller
 
 Stages: `equal` scores 300,000 rows of forestcover (all 286,048 and the first 13,952 again; 10 columns, 10 masks, two
-members with a context of 500 rows each) on every engine and compares bits with `NPTAD.detect` in one process. `engines`
+members with a context of 500 rows each) on every engine and compares scores with `NPTAD.detect` in one process. `engines`
 and `memory` use a cheap model, stated in the result, since they are about everything but the model: `engines` times a
 million rows on each, `memory` scores one to ten million with two processes.
 
@@ -223,7 +223,7 @@ def scores_in(folder: Path) -> tuple[np.ndarray, np.ndarray]:
 
 
 def is_same(one: tuple[np.ndarray, np.ndarray], two: tuple[np.ndarray, np.ndarray]) -> bool:
-    """True if all bits are."""
+    """True if all scores are equal to 1e-5."""
     return all(np.allclose(a, b, rtol=1e-5) for a, b in zip(one, two, strict=True))
 
 
@@ -317,7 +317,7 @@ def page(measured: list[Measured]) -> str:
         agree = [one.engine for one in by_stage["equal"] if one.same_scores]
         lines += [
             "",
-            "## The same bits",
+            "## The same scores",
             "",
             f"{by_stage['equal'][0].rows:,} rows of forestcover, scores and p-values compared with one call of "
             f"`NPTAD.detect`, bit for bit. The same: {', '.join(agree) or 'none'}. Different: "
@@ -332,7 +332,7 @@ def page(measured: list[Measured]) -> str:
             f"{by_stage['engines'][0].rows:,} rows with a key and 4 numbers, in 10 Parquet files; {_cheap()}. The "
             "ideal is twice one process.",
             "",
-            "| engine | start-up, s | scoring, s | rows per second | share of ideal | peak memory, MiB | same bits |",
+            "| engine | start-up, s | scoring, s | rows per second | share of ideal | peak memory, MiB | same scores |",
             "|---|---:|---:|---:|---:|---:|---|",
         ]
         for one in by_stage["engines"]:
@@ -427,9 +427,9 @@ def main() -> None:
         for one in run[stage](arguments.work, arguments.rows or (300_000 if stage == "equal" else 1_000_000), known):
             measured.append(one)
             write_results(arguments.results, measured)  # at once: a run that is stopped goes on from here
-            bits = "the same scores" if one.same_scores else "OTHER SCORES"
+            scores = "the same scores" if one.same_scores else "OTHER SCORES"
             pace = f"{one.rows / one.seconds:,.0f} rows/s, {one.peak_mib:,} MiB"
-            print(f"{one.stage}, {one.engine}, {one.rows:,} rows: {pace}, {bits}", flush=True)
+            print(f"{one.stage}, {one.engine}, {one.rows:,} rows: {pace}, {scores}", flush=True)
     write_results(arguments.results, measured)
     shutil.rmtree(arguments.work)
 
