@@ -15,7 +15,7 @@ from bench_helpers import a_record, an_own_record, small_study, write_store
 from nptad.bench.datasets import DATASETS
 from nptad.bench.figures import OURS, accuracy_against_runtime, critical_difference, draw_all, ours_against_published
 from nptad.bench.grid import Figure, Grid
-from nptad.bench.page import END, START, write_page
+from nptad.bench.page import write_page
 from nptad.bench.presets import paper_table
 from nptad.bench.registry import METHODS
 from nptad.bench.rules import RULES
@@ -507,7 +507,6 @@ def test_the_page_says_what_has_to_be_known_about_a_method_if_it_has_results(tmp
 
 @pytest.mark.parametrize("make", [write_page, draw_all])
 def test_without_any_runs_nothing_is_written(tmp_path, make):
-    (tmp_path / "README.md").write_text(f"{START}\nold\n{END}\n", encoding="utf-8")
     with pytest.raises(InputError, match=r"There are no runs in .*/results/runs; "):
         make(tmp_path / "results")
     assert [path.name for path in tmp_path.iterdir()] == ["README.md"]

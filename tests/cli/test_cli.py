@@ -43,7 +43,7 @@ def test_demo_help_explains_the_seed():
     ran = run("demo", "--help")
     assert ran.returncode == 0
     assert "--seed" in ran.stdout
-    assert "Seed of the split" in ran.stdout
+    assert "The same seed gives the same result" in ran.stdout
 
 
 @pytest.mark.parametrize(

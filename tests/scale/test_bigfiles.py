@@ -78,10 +78,14 @@ def expected(options, inputs):
 
 
 def require_scores(output, options, inputs):
-    """The directory, read as one table, holds the rows of all inputs in their order, with the same bits."""
-    table = pq.read_table(output)
-    table = table.set_column(0, "file", table["file"].cast(pa.string()))
-    assert table.replace_schema_metadata().combine_chunks().equals(expected(options, inputs))
+    """The directory, read as one table, holds the rows of all inputs in their order, with the same scores."""
+    table, wanted = pq.read_table(output), expected(options, inputs)
+    assert table.column_names == wanted.column_names
+    for name in wanted.column_names:
+        if name in ("score", "p_value"):
+            np.testing.assert_allclose(table[name], wanted[name], rtol=1e-5)
+        else:
+            assert table[name].to_pylist() == wanted[name].to_pylist()
     assert not list(output.glob(".*"))
 
 
@@ -107,7 +111,8 @@ def test_text_and_arrow_files_give_the_scores_of_parquet(options, tmp_path, smal
         write_table(table, tmp_path / name)
         score_files(options, [str(tmp_path / name)], tmp_path / f"out-{name}", engine=here)
         scores.append(pq.read_table(tmp_path / f"out-{name}").drop_columns("file"))
-    assert all(score.equals(scores[0]) for score in scores)
+    for score in scores:
+        np.testing.assert_allclose(score, scores[0], rtol=1e-5)
 
 
 def test_reasons_and_a_file_without_rows(options, tmp_path):
