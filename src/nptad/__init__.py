@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from nptad.errors import InputError, MaskBankWarning, ModelFileError, NPTADError, TableWarning, TrainingError
     from nptad.explain import Explanation
     from nptad.pipeline import TableResult, detect_table, score_table
-    from nptad.scoring.calibrate import Detection
+    from nptad.scoring.calibrate import Detection, benjamini_hochberg
     from nptad.settings import Settings, default_settings
 
 __version__ = "0.2.0"
@@ -26,6 +26,7 @@ __all__ = [
     "TableWarning",
     "TrainingError",
     "__version__",
+    "benjamini_hochberg",
     "default_settings",
     "detect_table",
     "load",
@@ -38,7 +39,7 @@ _MODULES = {
     "detector": ("NPTAD", "load"),
     "explain": ("Explanation",),
     "pipeline": ("TableResult", "detect_table", "score_table"),
-    "scoring.calibrate": ("Detection",),
+    "scoring.calibrate": ("Detection", "benjamini_hochberg"),
     "settings": ("Settings", "default_settings"),
 }
 

@@ -12,6 +12,8 @@ from sklearn.utils.validation import check_is_fitted
 from nptad.detector import NPTAD
 from nptad.errors import InputError
 
+__all__ = ["PyODNPTAD"]
+
 
 class PyODNPTAD(BaseDetector):
     """NPT-AD for programs that expect a PyOD detector.

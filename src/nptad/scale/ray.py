@@ -19,6 +19,8 @@ from nptad.scale.arrow import ArrowScorer, ScoringOptions
 from nptad.scale.processes import Report, Worker
 from nptad.scale.worker import score_table
 
+__all__ = ["score_dataset"]
+
 BATCH_ROWS = 2**14
 """Rows that an actor of Ray Data gets at a time."""
 

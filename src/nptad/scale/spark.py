@@ -12,6 +12,8 @@ import pyarrow as pa
 from nptad.errors import InputError, NPTADError
 from nptad.scale.arrow import ScoringOptions, open_scorer, result_fields
 
+__all__ = ["score_dataframe"]
+
 
 def score_dataframe(
     frame: Any,
