@@ -1,6 +1,6 @@
 """Attention in the three forms that the model needs: between rows, to a cached context, between the cells of a row.
 
-Shapes start with the members K and the heads; every form has a fast path of its own.
+Every form has a fast path of its own.
 """
 
 from __future__ import annotations
@@ -10,10 +10,19 @@ from math import sqrt
 from typing import Any
 
 import torch
+from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn import functional as F
 
 Dropout = Callable[[Tensor], Tensor]
+
+QueryCells = Float[Tensor, "K heads width T N"]
+KeyCells = Float[Tensor, "K heads width D N"]
+"""Keys or values of all cells of each row."""
+CellPairs = Float[Tensor, "K heads T D N"]
+
+QueryMatrices = Float[Tensor, "matrices T width"]
+KeyMatrices = Float[Tensor, "matrices D width"]
 
 _FEW_CELLS = 24
 """Up to this many cells in a row, attention between them runs over many rows at a time, above it row by row."""
@@ -22,7 +31,12 @@ _PAIRS_AT_A_TIME = 2**18
 """Attention weights between cells that a CPU holds at a time: they stay in its cache."""
 
 
-def attention(q: Tensor, k: Tensor, v: Tensor, drop: Dropout | None) -> Tensor:
+def attention(
+    q: Float[Tensor, "*batch N key"],
+    k: Float[Tensor, "*batch C key"],
+    v: Float[Tensor, "*batch C value"],
+    drop: Dropout | None,
+) -> Float[Tensor, "*batch N value"]:
     """softmax(Q K^T / sqrt(h_k)) V over the second last axis; fused unless attention weights are dropped."""
     scale = 1 / sqrt(q.shape[-1])
     if drop is None:
@@ -33,7 +47,9 @@ def attention(q: Tensor, k: Tensor, v: Tensor, drop: Dropout | None) -> Tensor:
     return torch.matmul(drop(weights), v)
 
 
-def same_width(q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def same_width(
+    q: Float[Tensor, "*batch N _"], k: Float[Tensor, "*batch C _"], v: Float[Tensor, "*batch C _"]
+) -> tuple[Float[Tensor, "*batch N width"], Float[Tensor, "*batch C width"], Float[Tensor, "*batch C width"]]:
     """Pad with zeros to the one width the fused kernel asks of queries, keys and values; no result changes."""
     width = max(q.shape[-1], v.shape[-1])
     q, k, v = (F.pad(t, (0, width - t.shape[-1])) if t.shape[-1] < width else t for t in (q, k, v))
@@ -41,8 +57,13 @@ def same_width(q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor, Tensor]
 
 
 def attention_to_context(
-    q: Tensor, k: Tensor, v: Tensor, context_k: Tensor, context_v: Tensor, self_index: Tensor | None = None
-) -> Tensor:
+    q: Float[Tensor, "K heads N key"],
+    k: Float[Tensor, "K heads N key"],
+    v: Float[Tensor, "K heads N value"],
+    context_k: Float[Tensor, "K heads C padded"],
+    context_v: Float[Tensor, "K heads C padded"],
+    self_index: Int[Tensor, "K N"] | None = None,
+) -> Float[Tensor, "K heads N value"]:
     """Attention of each row to the context rows and to itself.
 
     The context part runs in the fused kernel, which also returns log(sum(exp(logits))); the row's own logit joins
@@ -65,8 +86,13 @@ def attention_to_context(
     return torch.lerp(mixed[..., :width], v, torch.sigmoid(self_logit - log_sum).unsqueeze(-1))
 
 
-def weights_of_context(q: Tensor, k: Tensor, context_k: Tensor, self_index: Tensor | None = None) -> Tensor:
-    """The weights of the context rows in :func:`attention_to_context`, (K, heads, N, context)."""
+def weights_of_context(
+    q: Float[Tensor, "K heads N key"],
+    k: Float[Tensor, "K heads N key"],
+    context_k: Float[Tensor, "K heads C padded"],
+    self_index: Int[Tensor, "K N"] | None = None,
+) -> Float[Tensor, "K heads N C"]:
+    """The weights of the context rows in :func:`attention_to_context`."""
     scale = 1 / sqrt(q.shape[-1])
     self_logit = (q * k).sum(-1, keepdim=True) * scale
     logits = torch.matmul(q, context_k[..., : q.shape[-1]].transpose(-1, -2)) * scale
@@ -75,8 +101,10 @@ def weights_of_context(q: Tensor, k: Tensor, context_k: Tensor, self_index: Tens
     return torch.softmax(torch.cat((logits, self_logit), dim=-1), dim=-1)[..., :-1]
 
 
-def _forbidden_entries(self_index: Tensor | None, context_k: Tensor) -> Tensor | None:
-    """What is added to logits so that rows do not see their ``self_index`` (K, N) entries: (K, 1, N, context)."""
+def _forbidden_entries(
+    self_index: Int[Tensor, "K N"] | None, context_k: Float[Tensor, "K heads C padded"]
+) -> Float[Tensor, "K 1 N C"] | None:
+    """What is added to logits so that rows do not see their ``self_index`` entries."""
     if self_index is None:
         return None
     entries = torch.arange(context_k.shape[2], device=self_index.device)
@@ -84,8 +112,8 @@ def _forbidden_entries(self_index: Tensor | None, context_k: Tensor) -> Tensor |
     return forbidden.masked_fill_(self_index[:, None, :, None] == entries, float("-inf"))
 
 
-def attention_between_cells(q: Tensor, k: Tensor, v: Tensor, drop: Dropout | None) -> Tensor:
-    """Attention of T cells of each row to its D cells, (K, heads, width, T or D, N) -> (K, heads, width, T, N)."""
+def attention_between_cells(q: QueryCells, k: KeyCells, v: KeyCells, drop: Dropout | None) -> QueryCells:
+    """Attention of T cells of each row to its D cells."""
     on_cpu = q.device.type == "cpu"
     if k.shape[3] <= _FEW_CELLS:
         q, k, v = (t.float() for t in (q, k, v))  # under autocast they come as bfloat16, too coarse for sums of ours
@@ -102,7 +130,7 @@ def attention_between_cells(q: Tensor, k: Tensor, v: Tensor, drop: Dropout | Non
 
 
 class _FewCells(torch.autograd.Function):
-    """Attention between the cells of many rows, (K, heads, width, D, N), with dropout factors ``keep``.
+    """Attention between the cells of many rows, with dropout factors ``keep``.
 
     With the rows last, every step is a product of long vectors, one for each of the few numbers of a head; as matrix
     products they would be thousands of tiny ones, and as broadcast products under autograd they would need
@@ -110,7 +138,7 @@ class _FewCells(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(ctx: Any, q: Tensor, k: Tensor, v: Tensor, keep: Tensor | None) -> Tensor:
+    def forward(ctx: Any, q: QueryCells, k: KeyCells, v: KeyCells, keep: CellPairs | None) -> QueryCells:
         weights = _outer(q, k).mul_(1 / sqrt(q.shape[2]))
         weights.sub_(weights.amax(3, keepdim=True)).exp_()  # softmax, but torch's is slow on inner axes
         weights.div_(weights.sum(3, keepdim=True))
@@ -118,7 +146,7 @@ class _FewCells(torch.autograd.Function):
         return _contract(weights if keep is None else weights * keep, v, dim=3)
 
     @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor, Tensor, None]:
+    def backward(ctx: Any, *grads: QueryCells) -> tuple[QueryCells, KeyCells, KeyCells, None]:
         q, k, v, weights, keep = ctx.saved_tensors
         grad = grads[0].contiguous()
         grad_v = _contract(weights if keep is None else weights * keep, grad, dim=2)
@@ -131,7 +159,7 @@ class _FewCells(torch.autograd.Function):
 
 
 class _ManyCells(torch.autograd.Function):
-    """softmax(q k^T) v for many small matrices: q (B, T, width), k and v (B, D, width).
+    """softmax(q k^T) v for many small matrices.
 
     A few matrices at a time, so that their weights stay in the cache; backwards they are computed again. Heads here are
     so narrow that almost all time goes into reading and writing weights: the fused kernel takes half as long again in
@@ -139,7 +167,7 @@ class _ManyCells(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(ctx: Any, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    def forward(ctx: Any, q: QueryMatrices, k: KeyMatrices, v: KeyMatrices) -> QueryMatrices:
         mixed = torch.empty_like(q)
         for q_part, k_part, v_part, mixed_part in _parts(q, k, v, mixed):
             torch.bmm(_softmax_weights(q_part, k_part), v_part, out=mixed_part)
@@ -147,12 +175,12 @@ class _ManyCells(torch.autograd.Function):
         return mixed
 
     @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, ...]:
+    def backward(ctx: Any, *grads: QueryMatrices) -> tuple[QueryMatrices, KeyMatrices, KeyMatrices]:
         q, k, v, mixed = ctx.saved_tensors
         grad = grads[0].contiguous()
         # The mean gradient of each softmax's weights, from what they have mixed (Dao et al. 2022).
         mean = (grad * mixed).sum(2, keepdim=True)
-        results = tuple(torch.empty_like(t) for t in (q, k, v))
+        results = torch.empty_like(q), torch.empty_like(k), torch.empty_like(v)
         for q_part, k_part, v_part, grad_part, mean_part, to_q, to_k, to_v in _parts(q, k, v, grad, mean, *results):
             weights = _softmax_weights(q_part, k_part)
             torch.bmm(weights.mT, grad_part, out=to_v)
@@ -162,26 +190,30 @@ class _ManyCells(torch.autograd.Function):
         return results
 
 
-def _parts(q: Tensor, k: Tensor, *others: Tensor) -> Iterator[tuple[Tensor, ...]]:
+def _parts(
+    q: QueryMatrices, k: KeyMatrices, *others: Float[Tensor, "matrices _ _"]
+) -> Iterator[tuple[Float[Tensor, "some _ _"], ...]]:
     """Some of the matrices of every tensor at a time."""
     at_a_time = max(1, _PAIRS_AT_A_TIME // (q.shape[1] * k.shape[1]))
     return zip(*(t.split(at_a_time) for t in (q, k, *others)), strict=True)
 
 
-def _softmax_weights(q: Tensor, k: Tensor) -> Tensor:
+def _softmax_weights(q: QueryMatrices, k: KeyMatrices) -> Float[Tensor, "matrices T D"]:
     return torch.softmax(torch.bmm(q, k.mT), dim=2)
 
 
-def _outer(a: Tensor, b: Tensor) -> Tensor:
-    """Sum over the width of a[i] * b[j] for all pairs of cells, (K, heads, i, j, N)."""
+def _outer(a: QueryCells, b: KeyCells) -> CellPairs:
+    """Sum over the width of a[i] * b[j] for all pairs of cells."""
     total = a[:, :, 0, :, None] * b[:, :, 0, None]
     for e in range(1, a.shape[2]):
         total.addcmul_(a[:, :, e, :, None], b[:, :, e, None])
     return total
 
 
-def _contract(pairs: Tensor, cells: Tensor, dim: int) -> Tensor:
-    """Sum over one side of the pairs, weighted by the cells of that side: ``dim`` 3 sums over j, 2 over i."""
+def _contract(
+    pairs: CellPairs, cells: Float[Tensor, "K heads width from N"], dim: int
+) -> Float[Tensor, "K heads width to N"]:
+    """Sum over one side of the pairs, weighted by the cells of that side: ``dim`` 3 sums over D, 2 over T."""
     left = pairs.shape[5 - dim]
     product, result = torch.empty_like(pairs), cells.new_empty(*cells.shape[:3], left, cells.shape[4])
     for e in range(cells.shape[2]):

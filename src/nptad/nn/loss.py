@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from math import log
 
 import torch
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 from nptad.tables.layout import UNSEEN, CellLayout
@@ -15,14 +16,16 @@ from nptad.tables.layout import UNSEEN, CellLayout
 class Prediction:
     """What the model expects in every cell."""
 
-    numeric: Tensor
-    """Expected standardised values, (..., numeric cells)."""
-    log_probabilities: Tensor
-    """Log-probability of each category, (..., categorical cells, classes); -inf beyond a cell's cardinality."""
+    numeric: Float[Tensor, "*rows numeric"]
+    """Expected standardised values."""
+    log_probabilities: Float[Tensor, "*rows categorical classes"]
+    """Log-probability of each category; -inf beyond a cell's cardinality."""
 
 
-def cell_losses(prediction: Prediction, x: Tensor, layout: CellLayout, n_train: int) -> Tensor:
-    """Loss of every cell of ``x`` (..., D); 0 where the cell is missing (NaN).
+def cell_losses(
+    prediction: Prediction, x: Float[Tensor, "*rows D"], layout: CellLayout, n_train: int
+) -> Float[Tensor, "*rows D"]:
+    """Loss of every cell of ``x``; 0 where the cell is missing (NaN).
 
     A category that training never saw has no probability of its own. It costs what the least expected category
     costs, and no less than 2 log(n_train + 1): one occurrence in n_train + 1 rows is the most it can claim, and a
@@ -42,7 +45,7 @@ def cell_losses(prediction: Prediction, x: Tensor, layout: CellLayout, n_train: 
     return losses.masked_fill(missing, 0.0)
 
 
-def masked_mean(losses: Tensor, targets: Tensor) -> Tensor:
-    """Mean loss of the target cells of each member, (K, N, D) -> (K,); 0 for a member without targets."""
+def masked_mean(losses: Float[Tensor, "K N D"], targets: Bool[Tensor, "K N D"]) -> Float[Tensor, " K"]:
+    """Mean loss of the target cells of each member; 0 for a member without targets."""
     weights = targets.to(losses.dtype)
     return (losses * weights).sum(dim=(1, 2)) / weights.sum(dim=(1, 2)).clamp(min=1.0)

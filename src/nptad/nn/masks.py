@@ -8,6 +8,7 @@ from math import comb
 
 import numpy as np
 import torch
+from jaxtyping import Bool
 from torch import Tensor
 
 from nptad.errors import InputError, MaskBankWarning, warn
@@ -34,8 +35,8 @@ def usable_sizes(n_features: int, sizes: Iterable[int]) -> tuple[int, ...]:
     return kept
 
 
-def mask_bank(n_features: int, sizes: Iterable[int], max_masks: int, seed: int) -> Tensor:
-    """All subsets of the given sizes as a boolean tensor (masks, features), True = hidden.
+def mask_bank(n_features: int, sizes: Iterable[int], max_masks: int, seed: int) -> Bool[Tensor, "M D"]:
+    """All subsets of the given sizes, True = hidden.
 
     When the bank is larger than ``max_masks``, a sample of it without repetition, drawn from ``seed``. If the bank has
     one size, the sample hides all cells about equally often; otherwise it is uniform. In that case, or if there are too

@@ -1,7 +1,7 @@
 """The Non-Parametric Transformer, readable next to the paper (section 3.2, appendices A and B).
 
 Every tensor carries a leading member axis: K models with weights of their own run as one tensor program and never
-mix. Letters in shapes: K members, N rows, D features (cells of a row), E embedding, H = D * E.
+mix. The letters in shapes are those of :mod:`nptad.nn`.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from math import sqrt
 
 import torch
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -27,11 +28,17 @@ from nptad.nn.rng import MemberRandom
 from nptad.settings import Settings
 from nptad.tables.layout import UNSEEN, CellLayout
 
-RowAttend = Callable[[Tensor, Tensor, Tensor], Tensor]
-"""How a block lets rows attend to rows: (queries, keys, values), each (K, heads, N, width), -> mixed values."""
+Cells = Float[Tensor, "K N D E"]
+"""The embedded cells of rows."""
 
-ContextCache = list[tuple[Tensor, Tensor]]
-"""Keys and values of the context rows, one pair per row-attention block, each (K, heads, N, width)."""
+Heads = Float[Tensor, "K heads N _"]
+"""Queries, keys or values of rows; values can have a width of their own."""
+
+RowAttend = Callable[[Heads, Heads, Heads], Heads]
+"""How a block lets rows attend to rows: (queries, keys, values) -> mixed values."""
+
+ContextCache = list[tuple[Float[Tensor, "K heads C padded"], Float[Tensor, "K heads C padded"]]]
+"""Keys and values of the context rows, one pair per row-attention block."""
 
 
 @dataclass(frozen=True)
@@ -43,8 +50,8 @@ class Pass:
     """Dropout of hidden layers; the identity outside training."""
     drop_attention: Dropout | None
     """Dropout of attention weights; None where there is none, which allows the fused kernel."""
-    wanted: Tensor | None = None
-    """The cells (K, N, T) that matter in the end; None for all."""
+    wanted: Int[Tensor, "K N T"] | None = None
+    """The cells that matter in the end; None for all."""
 
 
 class NPT(nn.Module):
@@ -60,9 +67,9 @@ class NPT(nn.Module):
         Draws the initial weights, and the dropout while training; its length is the number of members.
     """
 
-    _first_category: Tensor
-    _class_allowed: Tensor
-    _is_category: Tensor
+    _first_category: Int[Tensor, " categorical"]
+    _class_allowed: Bool[Tensor, "categorical classes"]
+    _is_category: Int[Tensor, " D"]
 
     def __init__(self, layout: CellLayout, settings: Settings, random: MemberRandom) -> None:
         super().__init__()
@@ -114,27 +121,27 @@ class NPT(nn.Module):
         part.random = random
         return part.to(self.in_mask.device).train(self.training)
 
-    def forward(self, x: Tensor, hidden: Tensor) -> Prediction:
+    def forward(self, x: Float[Tensor, "K N D"], hidden: Bool[Tensor, "K N D"]) -> Prediction:
         """Reconstruct every cell; all rows attend to all rows, as in training.
 
         Parameters
         ----------
-        x : Tensor of shape (K, N, D)
+        x : Tensor
             Encoded rows: standardised numbers, then category codes; NaN = missing.
-        hidden : Tensor of shape (K, N, D)
+        hidden : Tensor
             True where the cell is masked. A missing cell is always masked.
         """
 
-        def attend(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        def attend(q: Heads, k: Heads, v: Heads) -> Heads:
             return attention(q, k, v, self._drop_attention)
 
         return self._run(x, hidden, attend)
 
-    def context(self, x: Tensor) -> ContextCache:
+    def context(self, x: Float[Tensor, "K C D"]) -> ContextCache:
         """Keys and values of unmasked context rows that attend to one another and to nothing else."""
         cache: ContextCache = []
 
-        def attend(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        def attend(q: Heads, k: Heads, v: Heads) -> Heads:
             _, padded_k, padded_v = same_width(q, k, v)
             cache.append((padded_k.contiguous(), padded_v.contiguous()))
             return attention(q, k, v, None)
@@ -143,31 +150,40 @@ class NPT(nn.Module):
         return cache
 
     def query(
-        self, x: Tensor, hidden: Tensor, cache: ContextCache, wanted: Tensor, self_index: Tensor | None = None
+        self,
+        x: Float[Tensor, "K N D"],
+        hidden: Bool[Tensor, "K N D"],
+        cache: ContextCache,
+        wanted: Int[Tensor, "K N T"],
+        self_index: Int[Tensor, "K N"] | None = None,
     ) -> Prediction:
         """Reconstruct rows that attend to the context and to themselves, never to one another.
 
-        Only the ``wanted`` cells (K, N, T) of the prediction are right: the last block leaves out the others. For rows
-        that are part of the context, ``self_index`` (K, N) is the entry to leave out; -1 for none.
+        Only the ``wanted`` cells of the prediction are right: the last block leaves out the others. For rows that are
+        part of the context, ``self_index`` is the entry to leave out; -1 for none.
         """
         layers = iter(cache)
 
-        def attend(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        def attend(q: Heads, k: Heads, v: Heads) -> Heads:
             return attention_to_context(q, k, v, *next(layers), self_index)
 
         return self._run(x, hidden, attend, wanted)
 
     def context_weights(
-        self, x: Tensor, hidden: Tensor, cache: ContextCache, self_index: Tensor | None = None
-    ) -> Tensor:
-        """How much queries attend to each context row, (K, N, context): the mean over heads and row-attention blocks.
+        self,
+        x: Float[Tensor, "K N D"],
+        hidden: Bool[Tensor, "K N D"],
+        cache: ContextCache,
+        self_index: Int[Tensor, "K N"] | None = None,
+    ) -> Float[Tensor, "K N C"]:
+        """How much queries attend to each context row: the mean over heads and row-attention blocks.
 
-        What is missing to 1 went to the query row itself. For explanations: the weights, which the fused kernel never
-        writes down, are.
+        The rest up to 1 went to the query row itself. For explanations: slower than :meth:`query`, whose fused kernel
+        does not return the weights.
         """
         layers, weights = iter(cache), []
 
-        def attend(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        def attend(q: Heads, k: Heads, v: Heads) -> Heads:
             context_k, context_v = next(layers)
             weights.append(weights_of_context(q, k, context_k, self_index).mean(1))
             return attention_to_context(q, k, v, context_k, context_v, self_index)
@@ -175,7 +191,13 @@ class NPT(nn.Module):
         self._run(x, hidden, attend)
         return torch.stack(weights).mean(0)
 
-    def _run(self, x: Tensor, hidden: Tensor, attend: RowAttend, wanted: Tensor | None = None) -> Prediction:
+    def _run(
+        self,
+        x: Float[Tensor, "K N D"],
+        hidden: Bool[Tensor, "K N D"],
+        attend: RowAttend,
+        wanted: Int[Tensor, "K N T"] | None = None,
+    ) -> Prediction:
         run = Pass(attend, self._drop, self._drop_attention)
         cells = run.drop(self._embed(x, hidden | x.isnan()))
         *earlier, last = self.blocks
@@ -183,7 +205,7 @@ class NPT(nn.Module):
             cells = block(cells, run)
         return self._predict(last(cells, replace(run, wanted=wanted)))
 
-    def _embed(self, x: Tensor, hidden: Tensor) -> Tensor:
+    def _embed(self, x: Float[Tensor, "K N D"], hidden: Bool[Tensor, "K N D"]) -> Cells:
         """((1 - m) * encoded, m) through each feature's own linear layer, plus index and type embeddings."""
         n_numeric = self.layout.n_numeric
         visible = x.masked_fill(hidden, 0.0)
@@ -198,7 +220,7 @@ class NPT(nn.Module):
         constant = self.in_bias + self.index_embedding + self.type_embedding[:, self._is_category]
         return torch.cat(parts, dim=2) + (hidden.unsqueeze(-1) * self.in_mask[:, None] + constant[:, None])
 
-    def _predict(self, cells: Tensor) -> Prediction:
+    def _predict(self, cells: Cells) -> Prediction:
         n_numeric = self.layout.n_numeric
         numeric = (cells[:, :, :n_numeric] * self.out_numeric[:, None]).sum(-1) + self.out_numeric_bias[:, None]
         n_members, n_rows = cells.shape[:2]
@@ -208,7 +230,7 @@ class NPT(nn.Module):
         logits = (logits + self.out_category_bias[:, None]).masked_fill(~self._class_allowed, float("-inf"))
         return Prediction(numeric, torch.log_softmax(logits, dim=-1))
 
-    def _drop(self, values: Tensor) -> Tensor:
+    def _drop(self, values: Float[Tensor, " K *shape"]) -> Float[Tensor, " K *shape"]:
         return self._dropout(values, self.settings.dropout)
 
     @property
@@ -217,7 +239,7 @@ class NPT(nn.Module):
             return None
         return lambda weights: self._dropout(weights, self.settings.attention_dropout)
 
-    def _dropout(self, values: Tensor, probability: float) -> Tensor:
+    def _dropout(self, values: Float[Tensor, " K *shape"], probability: float) -> Float[Tensor, " K *shape"]:
         if not self.training or probability == 0:
             return values
         return values * self.random.keep(tuple(values.shape[1:]), probability).to(values.device)
@@ -264,12 +286,14 @@ class Block(nn.Module):
         self.w_up, self.b_up = _weight(random, (width, 4 * width), width), _weight(random, (4 * width,), width)
         self.w_down, self.b_down = _weight(random, (4 * width, width), 4 * width), _weight(random, (width,), 4 * width)
 
-    def forward(self, cells: Tensor, run: Pass) -> Tensor:
-        """Let the cells (K, N, D, E) attend, between rows or between the cells of each row."""
+    def forward(self, cells: Cells, run: Pass) -> Cells:
+        """Let the cells attend, between rows or between the cells of each row."""
         raise NotImplementedError
 
-    def _residual_and_feed_forward(self, items: Tensor, mixed: Tensor, drop: Dropout) -> Tensor:
-        """The rest of the block for (K, items, width), given the concatenated heads ``mixed``."""
+    def _residual_and_feed_forward(
+        self, items: Float[Tensor, "K items width"], mixed: Float[Tensor, "K items width"], drop: Dropout
+    ) -> Float[Tensor, "K items width"]:
+        """The rest of the block for items, rows or cells, given the concatenated heads ``mixed``."""
         res = torch.baddbmm(drop(torch.bmm(mixed, self.w_o)), items, self.w_res)
         normed = _layer_norm(res, self.norm_out_gain, self.norm_out_bias)
         inner = drop(F.gelu(torch.baddbmm(self.b_up[:, None], normed, self.w_up)))
@@ -279,14 +303,14 @@ class Block(nn.Module):
 class RowBlock(Block):
     """ABD: rows, flattened to H = D * E, attend to rows."""
 
-    def forward(self, cells: Tensor, run: Pass) -> Tensor:  # noqa: D102
+    def forward(self, cells: Cells, run: Pass) -> Cells:  # noqa: D102
         rows = cells.flatten(2)
         normed = _layer_norm(rows, self.norm_in_gain, self.norm_in_bias)
         q, k, v = (self._heads(torch.bmm(normed, w)) for w in (self.w_q, self.w_k, self.w_v))
         mixed = run.attend_rows(q, k, v).transpose(1, 2).flatten(2)
         return self._residual_and_feed_forward(rows, mixed, run.drop).view_as(cells)
 
-    def _heads(self, rows: Tensor) -> Tensor:
+    def _heads(self, rows: Float[Tensor, "K N _"]) -> Heads:
         return rows.unflatten(2, (self.n_heads, -1)).transpose(1, 2)
 
 
@@ -298,7 +322,7 @@ class LowRankRowBlock(RowBlock):
     of 13 H^2.
     """
 
-    def forward(self, cells: Tensor, run: Pass) -> Tensor:  # noqa: D102
+    def forward(self, cells: Cells, run: Pass) -> Cells:  # noqa: D102
         n_members, n_rows, n_features, dim = cells.shape
         normed = _layer_norm(cells.flatten(2), self.norm_in_gain, self.norm_in_bias)
         q, k = (self._heads(torch.bmm(normed, w)) for w in (self.w_q, self.w_k))
@@ -313,7 +337,7 @@ class LowRankRowBlock(RowBlock):
 class CellBlock(Block):
     """ABA: the cells of each row attend to one another."""
 
-    def forward(self, cells: Tensor, run: Pass) -> Tensor:  # noqa: D102
+    def forward(self, cells: Cells, run: Pass) -> Cells:  # noqa: D102
         n_members, n_rows, _, dim = cells.shape
         # (K, D, N, E) here; its projections, transposed, are then (K, E, D * N) with the rows last.
         items = cells.transpose(1, 2).contiguous()
@@ -330,14 +354,18 @@ class CellBlock(Block):
             result = torch.zeros_like(everything).scatter_(1, place, result)
         return result.transpose(1, 2)
 
-    def _project(self, weight: Tensor, normed: Tensor, n_rows: int) -> Tensor:
-        """(K, cells * N, E) -> (K, heads, width, cells, N)."""
+    def _project(
+        self, weight: Float[Tensor, "K E E"], normed: Float[Tensor, "K items E"], n_rows: int
+    ) -> Float[Tensor, "K heads width cells N"]:
+        """Queries, keys or values of all cells of N rows, with the rows last."""
         projected = torch.bmm(weight.transpose(1, 2), normed.transpose(1, 2))
         return projected.view(len(normed), self.n_heads, weight.shape[1] // self.n_heads, -1, n_rows)
 
 
-def _layer_norm(x: Tensor, gain: Tensor, bias: Tensor) -> Tensor:
-    """LayerNorm over the last axis of (K, items, width) with a gain and bias for each member."""
+def _layer_norm(
+    x: Float[Tensor, "K items width"], gain: Float[Tensor, "K width"], bias: Float[Tensor, "K width"]
+) -> Float[Tensor, "K items width"]:
+    """LayerNorm over the last axis with a gain and bias for each member."""
     if len(x) == 1:
         return F.layer_norm(x, x.shape[-1:], gain[0], bias[0])
     return torch.addcmul(bias[:, None], F.layer_norm(x, x.shape[-1:]), gain[:, None])

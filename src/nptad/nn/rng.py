@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import torch
+from jaxtyping import Bool, Float, Int, UInt64
 from torch import Tensor
 
 _HALF_WORD = 2**16
@@ -42,32 +43,32 @@ class MemberRandom:
     def __len__(self) -> int:
         return len(self.streams)
 
-    def _words(self, count: int) -> np.ndarray:
+    def _words(self, count: int) -> UInt64[np.ndarray, "K count"]:
         return np.stack([stream.random_raw(count) for stream in self.streams])
 
-    def _below(self, shape: tuple[int, ...], probability: float) -> np.ndarray:
+    def _below(self, shape: tuple[int, ...], probability: float) -> Bool[np.ndarray, " K *shape"]:
         """Sixteen random bits decide each element."""
         size = int(np.prod(shape))
         halves = self._words((size + 3) // 4).view(np.uint16)[:, :size]
         return (halves < round(probability * _HALF_WORD)).reshape(len(self), *shape)
 
-    def uniform(self, shape: tuple[int, ...], low: float, high: float) -> Tensor:
-        """Uniform numbers of shape (K, *shape)."""
+    def uniform(self, shape: tuple[int, ...], low: float, high: float) -> Float[Tensor, " K *shape"]:
+        """Uniform numbers."""
         unit = (self._words(int(np.prod(shape))) >> np.uint64(40)).astype(np.float32) / np.float32(2**24)
         return torch.from_numpy(low + (high - low) * unit).view(len(self), *shape)
 
-    def bernoulli(self, shape: tuple[int, ...], probability: float) -> Tensor:
-        """Booleans of shape (K, *shape), True with the given probability (to 1 part in 65,536)."""
+    def bernoulli(self, shape: tuple[int, ...], probability: float) -> Bool[Tensor, " K *shape"]:
+        """Booleans, True with the given probability (to 1 part in 65,536)."""
         return torch.from_numpy(self._below(shape, probability))
 
-    def keep(self, shape: tuple[int, ...], dropout: float) -> Tensor:
-        """Factors of shape (K, *shape) for dropout: 0 with that probability, else 1 / (1 - dropout)."""
+    def keep(self, shape: tuple[int, ...], dropout: float) -> Float[Tensor, " K *shape"]:
+        """Factors for dropout: 0 with that probability, else 1 / (1 - dropout)."""
         factors = self._below(shape, 1 - dropout).astype(np.float32)
         factors *= np.float32(1 / (1 - dropout))
         return torch.from_numpy(factors)
 
-    def permutations(self, n: int) -> Tensor:
-        """A random order of ``range(n)`` for each member, shape (K, n)."""
+    def permutations(self, n: int) -> Int[Tensor, "K n"]:
+        """A random order of ``range(n)`` for each member."""
         return torch.from_numpy(np.argsort(self._words(n), axis=1, kind="stable"))
 
     def branch(self, number: int) -> None:
@@ -76,11 +77,11 @@ class MemberRandom:
             words = self.state().numpy().view(np.uint64)
             self.streams = [np.random.SFC64([number, *map(int, state)]) for state in words]
 
-    def state(self) -> Tensor:
-        """The state of all streams, (K, 4), for a checkpoint."""
+    def state(self) -> Int[Tensor, "K 4"]:
+        """The state of all streams, for a checkpoint."""
         return torch.from_numpy(np.stack([stream.state["state"]["state"] for stream in self.streams]).view(np.int64))
 
-    def restore(self, state: Tensor) -> None:
+    def restore(self, state: Int[Tensor, "K 4"]) -> None:
         """Continue from a state returned by :meth:`state`."""
         for stream, words in zip(self.streams, state.numpy().view(np.uint64), strict=True):
             stream.state = {**stream.state, "state": {"state": words}}

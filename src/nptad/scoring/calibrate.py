@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
+from jaxtyping import Bool, Float, Int
 
 from nptad.errors import InputError, warn
 from nptad.tables.frames import build_frame
@@ -26,22 +27,26 @@ CALIBRATION_ROWS = 2000
 """Training rows at most that p-values compare with; a random sample of more."""
 
 
-def p_values(scores: np.ndarray, calibration: np.ndarray, self_index: np.ndarray | None = None) -> np.ndarray:
+def p_values(
+    scores: Float[np.ndarray, "N K"],
+    calibration: Float[np.ndarray, "calibration K"],
+    self_index: Int[np.ndarray, " N"] | None = None,
+) -> Float[np.ndarray, " N"]:
     """Conformal p-values: how often a normal row scores at least as high.
 
     Parameters
     ----------
-    scores : ndarray of shape (m, K)
-        Scores of the judged rows under each of K members, higher = more anomalous.
-    calibration : ndarray of shape (n, K)
+    scores : ndarray
+        Scores of the judged rows under each member, higher = more anomalous.
+    calibration : ndarray
         Scores of calibration rows under the members that never saw them, NaN elsewhere; at least one in each row. A
         row that several members left out counts in equal parts under each.
-    self_index : ndarray of shape (m,), optional
+    self_index : ndarray, optional
         The calibration row that a judged row itself is; it is not compared with itself. -1 for none.
 
     Returns
     -------
-    ndarray of shape (m,)
+    ndarray
         (1 + calibration rows that score at least as high) / (1 + calibration rows compared with).
 
     Examples
@@ -66,10 +71,10 @@ def p_values(scores: np.ndarray, calibration: np.ndarray, self_index: np.ndarray
     return (1 + as_high) / (1 + compared)
 
 
-def benjamini_hochberg(p: np.ndarray, fdr: float) -> np.ndarray:
+def benjamini_hochberg(p: Float[np.ndarray, " N"], fdr: float) -> Bool[np.ndarray, " N"]:
     """Select rows such that on average at most a share ``fdr`` of the selected ones is normal.
 
-    The k smallest p-values are selected, for the largest k whose k-th smallest is at most ``fdr * k / m``. Conformal
+    The k smallest p-values are selected, for the largest k whose k-th smallest is at most ``fdr * k / N``. Conformal
     p-values against the same calibration rows are dependent, but in a way that leaves the promise intact (positive
     regression dependence: Bates et al., Testing for outliers with conformal p-values, 2023; shown for one fold).
 
@@ -84,7 +89,7 @@ def benjamini_hochberg(p: np.ndarray, fdr: float) -> np.ndarray:
     return p <= (ordered[passing[-1]] if len(passing) else -1.0)
 
 
-def threshold(scores: np.ndarray, share: float) -> float:
+def threshold(scores: Float[np.ndarray, " N"], share: float) -> float:
     """The score (higher = more normal) below which a share of the training rows lies: the line for a contamination.
 
     Of fresh normal rows about the same share falls below it, but not much less than one in n + 1: for rates near or
@@ -119,14 +124,19 @@ def smallest_share(n_rows: int) -> float:
 class Calibration:
     """Scores of training rows by members that left them out, higher = more anomalous."""
 
-    rows: np.ndarray
-    """The training rows that were scored, (n,), ascending."""
-    by_member: np.ndarray
-    """Their scores under each member, (n, K); NaN where the member has seen the row."""
-    scores: np.ndarray
-    """The score of each, (n,), over its members."""
+    rows: Int[np.ndarray, " calibration"]
+    """The training rows that were scored, ascending."""
+    by_member: Float[np.ndarray, "calibration K"]
+    """Their scores under each member; NaN where the member has seen the row."""
+    scores: Float[np.ndarray, " calibration"]
+    """The score of each over its members."""
 
-    def p_values(self, by_member: np.ndarray, scores: np.ndarray, training_row: np.ndarray) -> np.ndarray:
+    def p_values(
+        self,
+        by_member: Float[np.ndarray, "N K"],
+        scores: Float[np.ndarray, " N"],
+        training_row: Int[np.ndarray, " N"],
+    ) -> Float[np.ndarray, " N"]:
         """P-values of rows with these scores; ``training_row`` tells which training row each is, -1 for a new one.
 
         The p-value of a training row is its rank among all training rows. It is exactly valid, since folds are drawn
@@ -145,11 +155,11 @@ class Calibration:
 class Detection:
     """Which rows are anomalies, and how sure that is."""
 
-    score: np.ndarray
+    score: Float[np.ndarray, " N"]
     """Anomaly score of each row, higher = more anomalous: minus ``score_samples``."""
-    p_value: np.ndarray
+    p_value: Float[np.ndarray, " N"]
     """How often a normal row scores at least as high."""
-    anomaly: np.ndarray
+    anomaly: Bool[np.ndarray, " N"]
     """True for the flagged rows: those whose p-value is at most ``threshold``."""
     threshold: float
     """Rows with a p-value up to this are flagged: the false-alarm rate, or the largest p-value that the false
@@ -160,12 +170,12 @@ class Detection:
     """At which rate."""
     backend: str
     """Library of the frame that :meth:`frame` makes."""
-    training_row: np.ndarray = field(repr=False, default_factory=lambda: np.empty(0, int))
+    training_row: Int[np.ndarray, " N"] = field(repr=False, default_factory=lambda: np.empty(0, int))
     """The training row that each row is; -1 for a new row."""
-    by_member: np.ndarray = field(repr=False, default_factory=lambda: np.empty((0, 0)))
-    """Score of each row under each member, (n, K); NaN where a member has seen the row."""
+    by_member: Float[np.ndarray, "N K"] = field(repr=False, default_factory=lambda: np.empty((0, 0)))
+    """Score of each row under each member; NaN where a member has seen the row."""
 
-    def ranking(self) -> np.ndarray:
+    def ranking(self) -> Int[np.ndarray, " N"]:
         """All rows, the flagged ones first, and among these and the others the highest scores first.
 
         Members compare with the rows they left out, so a flagged row can have a lower score than one that is not.
@@ -205,7 +215,7 @@ class DecisionRule:
                 "higher rate or fit on more rows."
             )
 
-    def flag(self, p: np.ndarray) -> tuple[np.ndarray, float]:
+    def flag(self, p: Float[np.ndarray, " N"]) -> tuple[Bool[np.ndarray, " N"], float]:
         """The flagged rows and the largest p-value that is flagged."""
         if self.name == "false_alarm_rate":
             return p <= self.rate, self.rate
@@ -223,7 +233,11 @@ def make_rule(fdr: Any, false_alarm_rate: Any) -> DecisionRule:
 
 
 def report_limits(
-    rule: DecisionRule, anomaly: np.ndarray, training_row: np.ndarray, n_rows: int, n_members: int
+    rule: DecisionRule,
+    anomaly: Bool[np.ndarray, " N"],
+    training_row: Int[np.ndarray, " N"],
+    n_rows: int,
+    n_members: int,
 ) -> None:
     """Say in one warning what the p-values cannot tell."""
     notes = []

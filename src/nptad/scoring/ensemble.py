@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from jaxtyping import Bool, Float, Int, UInt64
 from torch import Tensor
 
 from nptad.nn.masks import mask_bank
@@ -47,28 +48,32 @@ _SMALLEST_BASELINE_DISTANCE = 0.001
 """Smallest baseline of the distance: below a thousandth of the columns' ranges a difference is noise."""
 
 
+MemberRows = tuple[int, Member, Int[np.ndarray, " rows"], Int[Tensor, " rows"] | None]
+"""A member's number, the member, the rows that it scores and their self index in its context."""
+
+
 @dataclass(frozen=True)
 class Ensemble:
     """Trained members with what they need to score rows."""
 
     model: NPT
     """The stack of K members."""
-    masks: Tensor
-    """The mask bank, (M, D)."""
-    left_out: np.ndarray
-    """Training rows that each member never saw, (K, n)."""
-    row_keys: np.ndarray
-    """Key of every training row, (n,) uint64, by which it is recognised."""
-    context: np.ndarray
-    """The encoded training rows that any member looks at, (C, D)."""
-    context_rows: np.ndarray
-    """Rows of ``context`` that make each member's context, (K, N)."""
-    neighbour_rows: np.ndarray
-    """Rows of ``context`` of which the nearest one counts in each member's score, (K, n)."""
-    context_source: np.ndarray
-    """Training row behind each row of ``context``, (C,)."""
-    mask_scale: np.ndarray
-    """What the loss under each mask is divided by, (M,)."""
+    masks: Bool[Tensor, "M D"]
+    """The mask bank."""
+    left_out: Bool[np.ndarray, "K N"]
+    """Training rows that each member never saw."""
+    row_keys: UInt64[np.ndarray, " N"]
+    """Key of every training row, by which it is recognised."""
+    context: Float[np.ndarray, "kept D"]
+    """The encoded training rows that any member looks at."""
+    context_rows: Int[np.ndarray, "K C"]
+    """Rows of ``context`` that make each member's context."""
+    neighbour_rows: Int[np.ndarray, "K neighbours"]
+    """Rows of ``context`` of which the nearest one counts in each member's score."""
+    context_source: Int[np.ndarray, " kept"]
+    """Training row behind each row of ``context``."""
+    mask_scale: Float[np.ndarray, " M"]
+    """What the loss under each mask is divided by."""
     nearest_scale: float
     """What the distance from the nearest neighbour is divided by; 1 unless it is part of the score."""
 
@@ -101,12 +106,12 @@ class Ensemble:
         ]
 
     @cached_property
-    def _known(self) -> tuple[np.ndarray, np.ndarray]:
+    def _known(self) -> tuple[UInt64[np.ndarray, " N"], Int[np.ndarray, " N"]]:
         """Sorted keys of the training rows and the row behind each."""
         order = np.argsort(self.row_keys, kind="stable")
         return self.row_keys[order], order
 
-    def assign_members(self, x: np.ndarray) -> MemberAssignment:
+    def assign_members(self, x: Float[np.ndarray, "N D"]) -> MemberAssignment:
         """The members that score each row: all, or for a training row those that left it out.
 
         A row that occurs several times in training gets the average over its copies.
@@ -127,7 +132,7 @@ class Ensemble:
                 self_index[i] = next((entry[int(row)] for row in copies if int(row) in entry), -1)
         return MemberAssignment(weights[places], self_index[places], training_row[places])
 
-    def rows_per_member(self, assignment: MemberAssignment) -> Iterator[tuple[int, Member, np.ndarray, Tensor | None]]:
+    def rows_per_member(self, assignment: MemberAssignment) -> Iterator[MemberRows]:
         """The rows that each member scores, with their self index in its context where they have one."""
         for k, member in enumerate(self.members):
             rows = np.flatnonzero(assignment.weights[:, k] > 0)
@@ -138,13 +143,16 @@ class Ensemble:
                 yield k, member, rows[self_index >= 0], torch.from_numpy(self_index[self_index >= 0]).to(self.device)
 
     def member_scores(
-        self, x: np.ndarray, assignment: MemberAssignment, advance: Callable[[int], None] | None = None
-    ) -> np.ndarray:
-        """Score of each row under each member, (n, K), higher = more anomalous; NaN where it is not assigned."""
+        self,
+        x: Float[np.ndarray, "N D"],
+        assignment: MemberAssignment,
+        advance: Callable[[int], None] | None = None,
+    ) -> Float[np.ndarray, "N K"]:
+        """Score of each row under each member, higher = more anomalous; NaN where it is not assigned."""
         scores = np.full((len(x), self.n_members), np.nan)
         masks, aggregation = self.masks.to(self.device), self.model.settings.aggregation
 
-        def score_member(batch: tuple[int, Member, np.ndarray, Tensor | None]) -> None:
+        def score_member(batch: MemberRows) -> None:
             k, member, rows, self_index = batch
             encoded = torch.from_numpy(x[rows]).to(self.device)
             scores[rows, k] = score_rows(member, encoded, masks, aggregation, self_index, advance)
@@ -155,14 +163,17 @@ class Ensemble:
         return scores
 
     def scores(
-        self, x: np.ndarray, assignment: MemberAssignment, advance: Callable[[int], None] | None = None
-    ) -> np.ndarray:
+        self,
+        x: Float[np.ndarray, "N D"],
+        assignment: MemberAssignment,
+        advance: Callable[[int], None] | None = None,
+    ) -> Float[np.ndarray, " N"]:
         """Score of each row: the geometric mean over its members, higher = more anomalous."""
         return assignment.mean(self.member_scores(x, assignment, advance))
 
 
 def fit_ensemble(
-    x: np.ndarray,
+    x: Float[np.ndarray, "N D"],
     layout: CellLayout,
     settings: Settings,
     seeds: list[int],
@@ -217,14 +228,16 @@ def assemble(model: NPT, masks: Tensor, x: np.ndarray, left_out: np.ndarray, fol
     return replace(ensemble, **baselines)
 
 
-def _sample(rows: np.ndarray, size: int, random: np.random.Generator) -> np.ndarray:
-    """So many of the rows of each member, (K, size), in order; all if there are no more."""
+def _sample(rows: Int[np.ndarray, "K rows"], size: int, random: np.random.Generator) -> Int[np.ndarray, "K sampled"]:
+    """``size`` of the rows of each member, in order; all if there are no more."""
     if size >= rows.shape[1]:
         return rows
     return np.stack([np.sort(random.choice(r, size, replace=False)) for r in rows])
 
 
-def _baseline_losses(ensemble: Ensemble, x: np.ndarray, random: np.random.Generator) -> Tensor:
+def _baseline_losses(
+    ensemble: Ensemble, x: Float[np.ndarray, "N D"], random: np.random.Generator
+) -> Float[Tensor, " M"]:
     """Mean loss of training rows under each mask, as it counts in the score."""
     masks, with_log = ensemble.masks.to(ensemble.device), ensemble.model.settings.aggregation == "nearest"
     batches = list(_left_out_rows_per_member(ensemble, x, random))
@@ -235,7 +248,7 @@ def _baseline_losses(ensemble: Ensemble, x: np.ndarray, random: np.random.Genera
     return mean_losses(losses.minimum(_LARGEST_BASELINE_LOSS * masks.sum(1)), counted)
 
 
-def _baseline_distance(ensemble: Ensemble, x: np.ndarray, random: np.random.Generator) -> float:
+def _baseline_distance(ensemble: Ensemble, x: Float[np.ndarray, "N D"], random: np.random.Generator) -> float:
     """Root mean square of the distances of training rows from the nearest neighbour."""
     batches = _left_out_rows_per_member(ensemble, x, random)
     distances = torch.cat(
@@ -245,8 +258,8 @@ def _baseline_distance(ensemble: Ensemble, x: np.ndarray, random: np.random.Gene
 
 
 def _left_out_rows_per_member(
-    ensemble: Ensemble, x: np.ndarray, random: np.random.Generator
-) -> Iterator[tuple[Member, Tensor, Tensor | None]]:
+    ensemble: Ensemble, x: Float[np.ndarray, "N D"], random: np.random.Generator
+) -> Iterator[tuple[Member, Float[Tensor, "rows D"], Int[Tensor, " rows"] | None]]:
     """Some training rows that each member left out; for a single member, any rows with their self index.
 
     Baselines are pooled over the members and bounded: in the mean over a small fold, or with a huge loss, a row would

@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from hashlib import blake2b
 
 import numpy as np
+from jaxtyping import Bool, Float, Int, UInt64
 
 
-def left_out_rows(n_rows: int, n_members: int, seed: int) -> np.ndarray:
-    """Which training rows each member leaves out, (K, n); equally many each, every row at least once.
+def left_out_rows(n_rows: int, n_members: int, seed: int) -> Bool[np.ndarray, "K N"]:
+    """Which training rows each member leaves out; equally many each, every row at least once.
 
     A single member leaves out none.
 
@@ -29,17 +30,17 @@ def left_out_rows(n_rows: int, n_members: int, seed: int) -> np.ndarray:
 
 @dataclass(frozen=True)
 class MemberAssignment:
-    """The members that score each of n rows."""
+    """The members that score each row."""
 
-    weights: np.ndarray
-    """Weight of every member in the row's score, (n, K); each row sums to 1."""
-    self_index: np.ndarray
-    """Entry of the row in the only member's context, (n,); -1 for none."""
-    training_row: np.ndarray
-    """The training row that the row is, the first of several copies, (n,); -1 for a new row."""
+    weights: Float[np.ndarray, "N K"]
+    """Weight of every member in the row's score; each row sums to 1."""
+    self_index: Int[np.ndarray, " N"]
+    """Entry of the row in the only member's context; -1 for none."""
+    training_row: Int[np.ndarray, " N"]
+    """The training row that the row is, the first of several copies; -1 for a new row."""
 
-    def mean(self, scores: np.ndarray) -> np.ndarray:
-        """Score of each row from those under each member (n, K), which are NaN where the row is not assigned.
+    def mean(self, scores: Float[np.ndarray, "N K"]) -> Float[np.ndarray, " N"]:
+        """Score of each row from those under each member, which are NaN where the row is not assigned.
 
         The geometric mean: one member of many with a huge score does not make an outlier.
         """
@@ -47,7 +48,7 @@ class MemberAssignment:
             return np.exp(np.where(self.weights > 0, np.log(scores) * self.weights, 0.0).sum(axis=1))
 
 
-def row_keys(x: np.ndarray) -> np.ndarray:
+def row_keys(x: Float[np.ndarray, "N D"]) -> UInt64[np.ndarray, " N"]:
     """A 64-bit key for each encoded row, equal for equal rows.
 
     Standardised numbers count to four decimals: a table keeps its keys on the way through a float32 or text file.

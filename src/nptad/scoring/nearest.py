@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
+from jaxtyping import Float, Float64, Int
 from torch import Tensor
 
 from nptad.tables.layout import CellLayout
@@ -26,19 +27,19 @@ class NeighbourColumn:
 
     numeric: bool
     """Numbers, not categories."""
-    unit: Tensor
-    """What numbers are divided by, (): the range of the column."""
-    values: Tensor
-    """Its N cells, numbers in units, (N,)."""
-    gaps: Tensor
+    unit: Float[Tensor, ""]
+    """What numbers are divided by: the range of the column."""
+    values: Float[Tensor, " neighbours"]
+    """Its cells, numbers in units."""
+    gaps: Int[Tensor, " missing"]
     """Which of them are missing."""
-    known: Tensor
-    """The others in order, float64."""
-    sums: Tensor
+    known: Float64[Tensor, " known"]
+    """The others in order."""
+    sums: Float64[Tensor, " known+1"]
     """Sum of the first 0, 1, ... of them."""
 
-    def differences(self, cells: Tensor) -> Tensor:
-        """How much cells (n,) differ from those of the N rows, (n, N)."""
+    def differences(self, cells: Float[Tensor, " N"]) -> Float[Tensor, "N neighbours"]:
+        """How much cells differ from those of the neighbours."""
         cells = cells / self.unit
         differences = cells[:, None] - self.values
         differences = differences.abs_() if self.numeric else (differences != 0).to(cells.dtype)
@@ -48,8 +49,8 @@ class NeighbourColumn:
             differences.masked_fill_(missing[:, None], 0.0)
         return differences
 
-    def _mean_differences(self, cells: Tensor) -> Tensor:
-        """How much cells (n,) differ from the known ones on average, (n,).
+    def _mean_differences(self, cells: Float64[Tensor, " N"]) -> Float[Tensor, " N"]:
+        """How much cells differ from the known ones on average.
 
         By bisection: a mean over so many pairs would cost more than all else.
         """
@@ -62,8 +63,8 @@ class NeighbourColumn:
         return ((2 * below - n_known) * cells - 2 * self.sums[below] + self.sums[-1]).clamp(min=0) / n_known
 
 
-def prepare_neighbours(rows: Tensor, layout: CellLayout) -> list[NeighbourColumn]:
-    """The columns of encoded rows (N, D), ready for comparisons.
+def prepare_neighbours(rows: Float[Tensor, "neighbours D"], layout: CellLayout) -> list[NeighbourColumn]:
+    """The columns of encoded rows, ready for comparisons.
 
     A number's unit is the range of its column, but at least the standard deviation that encoded numbers have: among
     some of the rows a column can be almost constant.
@@ -81,8 +82,10 @@ def prepare_neighbours(rows: Tensor, layout: CellLayout) -> list[NeighbourColumn
 
 
 @torch.no_grad()
-def nearest_distances(x: Tensor, neighbours: list[NeighbourColumn], self_index: Tensor | None = None) -> Tensor:
-    """Distance of each row (n, D) from the nearest of its neighbours, (n,): the mean over its cells.
+def nearest_distances(
+    x: Float[Tensor, "N D"], neighbours: list[NeighbourColumn], self_index: Int[Tensor, " N"] | None = None
+) -> Float[Tensor, " N"]:
+    """Distance of each row from the nearest of its neighbours: the mean over its cells.
 
     Numbers differ by a share of the neighbours' range, categories by 0 or 1. A missing cell of the row does not count.
     One of a neighbour tells nothing: it differs by as much as the others do on average. 0 for a row without any
@@ -94,7 +97,7 @@ def nearest_distances(x: Tensor, neighbours: list[NeighbourColumn], self_index: 
         Encoded rows.
     neighbours : list of NeighbourColumn
         From :func:`prepare_neighbours`.
-    self_index : Tensor of shape (n,), optional
+    self_index : Tensor, optional
         Place of each row among the neighbours, which is left out, though not from ranges and averages; -1 for none.
 
     Examples
@@ -115,26 +118,26 @@ def nearest_distances(x: Tensor, neighbours: list[NeighbourColumn], self_index: 
 class Nearest:
     """The nearest neighbours of rows."""
 
-    total: Tensor
+    total: Float[Tensor, " N"]
     """Sum of the differences from the nearest one."""
-    mean_total: Tensor
+    mean_total: Float[Tensor, " N"]
     """The mean over the nearest few."""
-    place: Tensor
+    place: Int[Tensor, " N"]
     """Place of the nearest one among the neighbours."""
 
 
 @torch.no_grad()
 def nearest_without_each_cell(
-    x: Tensor, neighbours: list[NeighbourColumn], self_index: Tensor | None = None
+    x: Float[Tensor, "N D"], neighbours: list[NeighbourColumn], self_index: Int[Tensor, " N"] | None = None
 ) -> tuple[Nearest, list[Nearest]]:
-    """The nearest neighbours of each row, (n,), and those that are nearest when one of its D cells is ignored.
+    """The nearest neighbours of each row, and those that are nearest when one of its D cells is ignored.
 
     For few rows: it takes many times the time of :func:`nearest_distances`.
     """
     totals = _totals(x, neighbours, self_index)
     n_others = totals.shape[1] - (self_index is not None)
 
-    def nearest(totals: Tensor) -> Nearest:
+    def nearest(totals: Float[Tensor, "N neighbours"]) -> Nearest:
         smallest = totals.topk(max(1, min(_FEW, n_others)), dim=1, largest=False)
         return Nearest(smallest.values[:, 0], smallest.values.mean(1), smallest.indices[:, 0])
 
@@ -142,8 +145,10 @@ def nearest_without_each_cell(
     return nearest(totals), [nearest(totals - column.differences(cells)) for column, cells in columns]
 
 
-def _totals(x: Tensor, neighbours: list[NeighbourColumn], self_index: Tensor | None) -> Tensor:
-    """How much rows (n, D) differ from their neighbours, (n, N): the sum over their cells."""
+def _totals(
+    x: Float[Tensor, "N D"], neighbours: list[NeighbourColumn], self_index: Int[Tensor, " N"] | None
+) -> Float[Tensor, "N neighbours"]:
+    """How much rows differ from their neighbours: the sum over their cells."""
     total = x.new_zeros(len(x), len(neighbours[0].values))
     for column, cells in zip(neighbours, x.T, strict=True):
         total += column.differences(cells)

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from nptad.nn.loss import Prediction, cell_losses
@@ -46,8 +47,8 @@ class Member:
     """The rows of which the nearest one counts."""
     n_train: int
     """Rows it was trained on."""
-    mask_scale: Tensor
-    """What the loss under each mask is divided by, (M,); ones for the paper's score."""
+    mask_scale: Float[Tensor, " M"]
+    """What the loss under each mask is divided by; ones for the paper's score."""
     nearest_scale: float
     """What the distance from the nearest neighbour is divided by."""
 
@@ -59,13 +60,13 @@ class Member:
 @torch.no_grad()
 def prepare_member(
     model: NPT,
-    context: Tensor,
+    context: Float[Tensor, "C D"],
     n_train: int,
-    mask_scale: Tensor,
-    neighbours: Tensor | None = None,
+    mask_scale: Float[Tensor, " M"],
+    neighbours: Float[Tensor, "neighbours D"] | None = None,
     nearest_scale: float = 1.0,
 ) -> Member:
-    """Run the context rows (N, D) once and keep what queries need of them; without others they are the neighbours."""
+    """Run the context rows once and keep what queries need of them; without others they are the neighbours."""
     model = model.eval()
     cache = model.context(context.unsqueeze(0))
     near = prepare_neighbours(context if neighbours is None else neighbours, model.layout)
@@ -75,26 +76,26 @@ def prepare_member(
 @torch.no_grad()
 def score_rows(
     member: Member,
-    x: Tensor,
-    masks: Tensor,
+    x: Float[Tensor, "N D"],
+    masks: Bool[Tensor, "M D"],
     aggregation: str = "mean",
-    self_index: Tensor | None = None,
+    self_index: Int[Tensor, " N"] | None = None,
     advance: Callable[[int], None] | None = None,
-) -> np.ndarray:
+) -> Float[np.ndarray, " N"]:
     """Anomaly scores of encoded rows, higher = more anomalous.
 
     Parameters
     ----------
     member : Member
         Trained model and context.
-    x : Tensor of shape (n, D)
+    x : Tensor
         Encoded rows.
-    masks : Tensor of shape (M, D)
+    masks : Tensor
         The mask bank.
     aggregation : {"mean", "max", "nearest"}
         Over masks; see :class:`nptad.Settings`. Masks that hide only missing cells do not count; a row without any
         observed cell scores 0.
-    self_index : Tensor of shape (n,), optional
+    self_index : Tensor, optional
         For rows of the training set, their entry in the context, which is left out; -1 for none. Neighbours other than
         the context must not be given then.
     advance : callable, optional
@@ -121,12 +122,17 @@ def score_rows(
 
 @torch.no_grad()
 def mask_losses(
-    member: Member, x: Tensor, masks: Tensor, self_index: Tensor | None = None, *, with_log: bool = False
-) -> Tensor:
-    """Loss of every row under every mask, (n, M): the sum over its hidden cells, divided by the mask's scale.
+    member: Member,
+    x: Float[Tensor, "N D"],
+    masks: Bool[Tensor, "M D"],
+    self_index: Int[Tensor, " N"] | None = None,
+    *,
+    with_log: bool = False,
+) -> Float[Tensor, "N M"]:
+    """Loss of every row under every mask: the sum over its hidden cells, divided by the mask's scale.
 
     Hidden cells that are missing count as the average of the others; 0 where all of them are missing. With ``with_log``
-    the cells count as :func:`tempered`.
+    the cells count by :func:`log_above_one`.
     """
     losses = x.new_empty(len(x) * len(masks))
     for chunk in _reconstructions(member, x, masks, self_index, with_log=with_log):
@@ -134,14 +140,19 @@ def mask_losses(
     return losses.view(len(x), len(masks))
 
 
-def counted_masks(x: Tensor, masks: Tensor) -> Tensor:
-    """Whether a mask hides a cell that is there, (n, M); others do not count in a row's mean."""
+def counted_masks(x: Float[Tensor, "N D"], masks: Bool[Tensor, "M D"]) -> Bool[Tensor, "N M"]:
+    """Whether a mask hides a cell that is there; others do not count in a row's mean."""
     return (~x.isnan()).float() @ masks.float().T > 0
 
 
 @torch.no_grad()
-def pair_losses(member: Member, x: Tensor, cells: Tensor, self_index: Tensor | None = None) -> Tensor:
-    """Loss of one cell while a second is ignored, (n, U, U), for U cells (n, U) of each row.
+def pair_losses(
+    member: Member,
+    x: Float[Tensor, "N D"],
+    cells: Int[Tensor, "N T"],
+    self_index: Int[Tensor, " N"] | None = None,
+) -> Float[Tensor, "N T T"]:
+    """Loss of one cell while a second is ignored, for some cells of each row.
 
     Entry (a, b) is the loss of the row's cell b with its cells a and b hidden, entry (b, b) that with b alone hidden.
     """
@@ -164,8 +175,13 @@ def pair_losses(member: Member, x: Tensor, cells: Tensor, self_index: Tensor | N
 
 
 @torch.no_grad()
-def context_weights(member: Member, x: Tensor, masks: Tensor, self_index: Tensor | None = None) -> Tensor:
-    """How much every row attends to each context row, (n, N), averaged over heads, layers and masks.
+def context_weights(
+    member: Member,
+    x: Float[Tensor, "N D"],
+    masks: Bool[Tensor, "M D"],
+    self_index: Int[Tensor, " N"] | None = None,
+) -> Float[Tensor, "N C"]:
+    """How much every row attends to each context row, averaged over heads, layers and masks.
 
     Masks count as they do in the score. What a row of weights lacks to 1 went to the row itself; all of it if there
     is no row attention.
@@ -187,12 +203,12 @@ def context_weights(member: Member, x: Tensor, masks: Tensor, self_index: Tensor
     return total
 
 
-def mean_losses(losses: Tensor, counted: Tensor) -> Tensor:
-    """Mean over rows of the losses (n, M) under each mask that counts, the scale of normalised scores."""
+def mean_losses(losses: Float[Tensor, "N M"], counted: Bool[Tensor, "N M"]) -> Float[Tensor, " M"]:
+    """Mean over rows of the losses under each mask that counts, the scale of normalised scores."""
     return (losses.sum(0) / counted.sum(0).clamp(min=1)).clamp(min=SCALE_FLOOR)
 
 
-def log_above_one(losses: Tensor) -> Tensor:
+def log_above_one(losses: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
     """Losses of cells, what exceeds 1 (a number off by its standard deviation) by its logarithm.
 
     Columns that hardly vary have huge standardised values now and then, in normal rows too. As they are, a few such
@@ -206,8 +222,8 @@ def log_above_one(losses: Tensor) -> Tensor:
     return losses.clamp(max=1) + losses.clamp(min=1).log()
 
 
-def with_nearest(losses: Tensor, distances: Tensor) -> Tensor:
-    """One score of losses (n,) and distances from the nearest neighbour (n,), each in units of its baseline.
+def with_nearest(losses: Float[Tensor, " N"], distances: Float[Tensor, " N"]) -> Float[Tensor, " N"]:
+    """One score of losses and distances from the nearest neighbour, each in units of its baseline.
 
     Losses are squared errors, so distances are squared too. Of the two, the larger one decides: the root of the sum of
     their squares. A sum would let the one that sees nothing blur what the other sees.
@@ -222,7 +238,7 @@ def with_nearest(losses: Tensor, distances: Tensor) -> Tensor:
 
 
 @torch.no_grad()
-def expected_cells(member: Member, x: Tensor, self_index: Tensor | None = None) -> Prediction:
+def expected_cells(member: Member, x: Float[Tensor, "N D"], self_index: Int[Tensor, " N"] | None = None) -> Prediction:
     """What the model expects in each cell when only that cell is hidden."""
     n_features = x.shape[1]
     n_numeric = member.model.layout.n_numeric
@@ -248,12 +264,17 @@ class _Chunk:
 
     place: slice
     prediction: Prediction
-    losses: Tensor
-    """Loss of each hidden cell as it counts in the loss of its mask, (R, D)."""
+    losses: Float[Tensor, "R D"]
+    """Loss of each hidden cell as it counts in the loss of its mask."""
 
 
 def _reconstructions(
-    member: Member, x: Tensor, masks: Tensor, self_index: Tensor | None, *, with_log: bool = False
+    member: Member,
+    x: Float[Tensor, "N D"],
+    masks: Bool[Tensor, "M D"],
+    self_index: Int[Tensor, " N"] | None,
+    *,
+    with_log: bool = False,
 ) -> Iterator[_Chunk]:
     model, n_masks = member.model, len(masks)
     total = len(x) * n_masks
@@ -275,8 +296,8 @@ def _reconstructions(
         yield _Chunk(slice(start, stop), prediction, losses)
 
 
-def _hidden_cells(masks: Tensor) -> Tensor:
-    """The cells that each mask hides, (M, T); a smaller mask repeats one of its cells."""
+def _hidden_cells(masks: Bool[Tensor, "M D"]) -> Int[Tensor, "M T"]:
+    """The cells that each mask hides; a smaller mask repeats one of its cells."""
     largest = int(masks.sum(1).max())
     ranked = torch.argsort(masks.int(), dim=1, descending=True, stable=True)[:, :largest]
     return torch.where(masks.gather(1, ranked), ranked, ranked[:, :1])

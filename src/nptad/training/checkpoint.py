@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from jaxtyping import Float
 from torch import Tensor
 
 from nptad.errors import InputError, ModelFileError
@@ -47,7 +48,7 @@ def load_checkpoint(path: Path, fingerprint: str, n_processes: int) -> dict[str,
     return {**tensors, "used": int(metadata["used"]), "history": json.loads(metadata["history"])}
 
 
-def run_fingerprint(model: NPT, x: Tensor) -> str:
+def run_fingerprint(model: NPT, x: Float[Tensor, "K N D"]) -> str:
     """Tells runs apart: same rows, same settings, same initial weights (and so the same seed)."""
     digest = hashlib.sha256(json.dumps([model.settings.to_dict(), list(x.shape)]).encode())
     digest.update(x.detach().cpu().contiguous().numpy().tobytes())

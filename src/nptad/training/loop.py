@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import torch
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 from nptad.errors import InputError, TrainingError
@@ -35,7 +36,7 @@ Precision = Literal["auto", "float32"]
 
 def train(
     model: NPT,
-    x: Tensor,
+    x: Float[Tensor, "K N D"],
     *,
     time_limit: float | None = None,
     precision: Precision = "auto",
@@ -49,7 +50,7 @@ def train(
     ----------
     model : NPT
         The stack; trained in place. Its settings and random streams are used.
-    x : Tensor of shape (K, N, D)
+    x : Tensor
         The encoded training rows of each member.
     time_limit : float, optional
         Seconds after which training ends. The learning rate then follows the time used instead of the steps done if
@@ -191,7 +192,9 @@ def _shares(model: NPT, batch_size: int) -> list[slice]:
     return [slice(*pair) for pair in pairwise(bounds)]
 
 
-def _reconstruct(part: tuple[slice, NPT], batch: Tensor, hidden: Tensor, n_rows: int, mixed: bool) -> Tensor:
+def _reconstruct(
+    part: tuple[slice, NPT], batch: Float[Tensor, "K N D"], hidden: Bool[Tensor, "K N D"], n_rows: int, mixed: bool
+) -> Float[Tensor, " some"]:
     """Add the gradients of some members; returns their losses."""
     members, model = part
     rows, masked = batch[members], hidden[members]

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from math import cos, pi
 
 import torch
+from jaxtyping import Float
 from torch import Tensor, nn
 
 FLAT_SHARE = 0.7
@@ -52,12 +53,12 @@ class FlatParameters:
         for p in self.parts:
             p.data, p.grad = p.data.clone(), None
 
-    def split(self, flat: Tensor) -> list[Tensor]:
-        """What belongs to each parameter, each (K, size)."""
+    def split(self, flat: Float[Tensor, " all"]) -> list[Float[Tensor, "K _"]]:
+        """What belongs to each parameter."""
         return [part.view(self.n_members, -1) for part in flat.split(self.sizes)]
 
-    def norms(self, flat: Tensor) -> Tensor:
-        """Norm of each parameter for each member, (parameters, K)."""
+    def norms(self, flat: Float[Tensor, " all"]) -> Float[Tensor, "parameters K"]:
+        """Norm of each parameter for each member."""
         return torch.stack([torch.linalg.vector_norm(part, dim=1) for part in self.split(flat)])
 
     def clip_gradients(self, limit: float) -> None:
