@@ -1,17 +1,18 @@
 """From the scores of a view to surprise: minus the log of the share of normal rows that look at least as odd.
 
 The share comes from out-of-fold scores of n training rows. Up to the largest of them it is the conformal p-value
-(1 + rows that score at least as high) / (1 + n), or what the fitted tail says if that is more. Beyond, no row can tell,
-and the share follows the tail: a generalised Pareto distribution fitted to the last tenth of the scores, as extreme
-value theory has it (Pickands, Annals of Statistics 3, 1975). So the promise of a p-value, that a normal row has one
-of at most ``a`` with a chance of at most ``a``, rests on exchangeability alone for every ``a`` of 1 / (n + 1) and more,
-ties and discrete scores included; below that it rests on the tail as well.
+(1 + rows that score at least as high) / (1 + n). Beyond, no row can tell, and the share follows the tail: a generalised
+Pareto distribution fitted to the last tenth of the scores, as extreme value theory has it (Pickands, Annals of
+Statistics 3, 1975). So the promise of a p-value, that a normal row has one of at most ``a`` with a chance of at most
+``a``, rests on exchangeability alone for every ``a`` of 1 / (n + 1) and more, ties and discrete scores included; below
+that it rests on the tail as well.
 
 Tails that end are taken for exponential ones, so that surprise goes on growing and errs on the side of too little.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Self
 
@@ -24,8 +25,11 @@ _FEWEST = 10
 """Scores that a tail is fitted to at least, if that is no more than half of them."""
 
 _PRIOR_SHAPE = 0.5
+"""The shape that is drawn to, that of a heavy tail: a few scores say little about a shape, and too light a tail finds
+normal rows impossible."""
+
 _PRIOR_ROWS = 10
-"""Weight of the prior belief that a tail is exponential, in rows: a few scores say little about a shape."""
+"""How much it is drawn to it, in rows."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +40,7 @@ class Surprise:
     --------
     >>> surprise = Surprise.fit(np.random.default_rng(0).exponential(size=1000))
     >>> surprise.apply(np.array([0.0, 1.0, 5.0, 20.0])).round(1).tolist()
-    [0.0, 1.0, 5.1, 20.2]
+    [0.0, 1.0, 5.0, 11.6]
     """
 
     scores: np.ndarray
@@ -49,7 +53,7 @@ class Surprise:
         """Learn from out-of-fold scores of training rows, (n,), higher = more odd."""
         ordered = np.sort(np.asarray(scores, dtype=np.float64))
         n = len(ordered)
-        n_tail = max(int(_TAIL * n), min(_FEWEST, n // 2))
+        n_tail = max(int(_TAIL * n), min(_FEWEST, n // 2))  # none of a single row
         start = ordered[n - 1 - n_tail]
         beyond = ordered[ordered > start] - start
         scale, shape = fit_tail(beyond)
@@ -58,7 +62,7 @@ class Surprise:
     def apply(self, scores: np.ndarray) -> np.ndarray:
         """The surprise of each score, in the shape of ``scores``; at least 0."""
         n = len(self.scores)
-        empirical = -np.log((1 + n - np.searchsorted(self.scores, scores, "left")) / (n + 1))
+        empirical = np.log((n + 1) / (1 + n - np.searchsorted(self.scores, scores, "left")))
         start, share, scale, shape = self.tail
         if scale == 0:
             return empirical
@@ -88,10 +92,47 @@ def surprise_among_others(scores: np.ndarray) -> np.ndarray:
     """
     scores = np.asarray(scores, dtype=np.float64)
     ordered = np.sort(scores)
-    surprise = -np.log((len(scores) - np.searchsorted(ordered, scores, "left")) / len(scores))
+    surprise = np.log(len(scores) / (len(scores) - np.searchsorted(ordered, scores, "left")))
     if len(scores) > 2 and ordered[-1] > ordered[-2]:
         surprise[scores.argmax()] = Surprise.fit(ordered[:-1]).apply(ordered[-1:])[0]
     return surprise
+
+
+@dataclass(frozen=True)
+class CombinedSurprise:
+    """From the scores of several views to one score, and what it means.
+
+    Examples
+    --------
+    >>> random = np.random.default_rng(0)
+    >>> combined, _ = CombinedSurprise.fit([random.normal(size=500), random.exponential(size=500)])
+    >>> ordinary_and_odd = [np.array([[0.0], [6.0]]), np.array([[1.0], [2.0]])]
+    >>> combined.p_values(ordinary_and_odd).round(3).tolist()
+    [0.471, 0.0]
+    """
+
+    views: tuple[Surprise, ...]
+    """The surprise of each view."""
+    whole: Surprise
+    """That of the combined score."""
+
+    @classmethod
+    def fit(cls, out_of_fold: Sequence[np.ndarray]) -> tuple[Self, np.ndarray]:
+        """Learn from out-of-fold scores of the training rows under each view, (n,); also returns their scores, (n,)."""
+        scores = combine(np.stack([surprise_among_others(view) for view in out_of_fold]))
+        return cls(tuple(Surprise.fit(view) for view in out_of_fold), Surprise.fit(scores)), scores
+
+    def by_view(self, scores: Sequence[np.ndarray]) -> np.ndarray:
+        """The surprise of new rows to each view and member, (V, m, K), from their scores (m, K), or (m, 1) for all."""
+        return np.stack(np.broadcast_arrays(*(s.apply(view) for s, view in zip(self.views, scores, strict=True))))
+
+    def score(self, scores: Sequence[np.ndarray]) -> np.ndarray:
+        """The score of new rows, the mean over members, (m,)."""
+        return combine(self.by_view(scores)).mean(axis=1)
+
+    def p_values(self, scores: Sequence[np.ndarray]) -> np.ndarray:
+        """The share of normal rows that are at least as odd, (m,), each member's compared with the training rows'."""
+        return np.exp(-self.whole.apply(combine(self.by_view(scores))).mean(axis=1))
 
 
 def combine(surprises: np.ndarray) -> np.ndarray:
@@ -113,8 +154,9 @@ def combine(surprises: np.ndarray) -> np.ndarray:
 def fit_tail(excess: np.ndarray) -> tuple[float, float]:
     """Scale and shape of a generalised Pareto distribution from its sample, ascending; a scale of 0 without one.
 
-    The estimator of Zhang and Stephens (Technometrics 51, 2009): the mean of the likelihood over a grid. The shape is
-    drawn to 0, the exponential, as by a few more rows, and is not below.
+    The estimator of Zhang and Stephens (Technometrics 51, 2009): a mean over a grid, weighted by the likelihood. Its
+    shape is drawn to that of a heavy tail as by a few more rows (as do Vehtari et al., Pareto smoothed importance
+    sampling, JMLR 25, 2024) and is not below 0, that of the exponential.
 
     Examples
     --------
@@ -125,12 +167,19 @@ def fit_tail(excess: np.ndarray) -> tuple[float, float]:
     n = len(excess)
     if n == 0:
         return 0.0, 0.0
-    grid = 20 + int(np.sqrt(n))
-    quartile = excess[int(n / 4 + 0.5) - 1] if n > 1 else excess[0]
-    theta = 1 / excess[-1] + (1 - np.sqrt(grid / (np.arange(grid) + 0.5))) / (3 * quartile)
-    shapes = np.log1p(-theta[:, None] * excess).mean(axis=1)
-    likelihood = n * (np.log(-theta / shapes) - shapes - 1)
-    weight = np.exp(likelihood - likelihood.max())
-    theta = (theta * weight).sum() / weight.sum()
-    shape = np.log1p(-theta * excess).mean()
-    return float(-shape / theta), float(max(0.0, (n * shape + _PRIOR_ROWS * _PRIOR_SHAPE) / (n + _PRIOR_ROWS)))
+    n_grid = 20 + int(np.sqrt(n))
+    quartile = max(excess[max(0, int(n / 4 + 0.5) - 1)], 1e-6 * excess[-1])
+    grid = 1 / excess[-1] + (1 - np.sqrt(n_grid / (np.arange(n_grid) + 0.5))) / (3 * quartile)
+    shapes, rates = _shape_and_rate(grid, excess)
+    likelihood = n * (np.log(rates) - shapes - 1)
+    weights = np.exp(likelihood - likelihood.max())
+    shape, rate = _shape_and_rate((grid * weights).sum(keepdims=True) / weights.sum(), excess)
+    drawn = (n * shape[0] + _PRIOR_ROWS * _PRIOR_SHAPE) / (n + _PRIOR_ROWS)
+    return float(1 / rate[0]), float(max(0.0, drawn))
+
+
+def _shape_and_rate(theta: np.ndarray, excess: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The likeliest shape and 1 / scale if minus their product is ``theta``; of an exponential tail if that is 0."""
+    shape = np.log1p(-theta[:, None] * excess).mean(axis=1)
+    flat = np.abs(theta) * excess[-1] < 1e-9
+    return shape, np.where(flat, 1 / excess.mean(), -theta / np.where(flat, 1.0, shape))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import ClassVar, Self
 
 import numpy as np
@@ -64,7 +65,7 @@ class UnseenValues(CellView):
     def explain(self, x: np.ndarray) -> np.ndarray:
         """What each new value adds."""
         shares = np.zeros(x.shape)
-        for j, (start, end) in enumerate(zip(self.starts[:-1], self.starts[1:], strict=True)):
+        for j, (start, end) in enumerate(pairwise(self.starts)):
             new = ~np.isnan(x[:, j]) & ~np.isin(x[:, j], self.values[start:end])
             shares[new, j] = self.costs[j]
         return shares

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import ClassVar, Self
 
 import numpy as np
@@ -119,6 +120,7 @@ def _squared_distances(difference: np.ndarray, covariance: np.ndarray, missing: 
 
 
 def _fit_mixture(rows: np.ndarray, n_components: int) -> GaussianMixture:
+    rows = np.vstack([rows, rows]) if len(rows) < 2 else rows  # scikit-learn wants two
     n_components = max(1, min(n_components, len(rows) // _ROWS_PER_COMPONENT, len(np.unique(rows, axis=0))))
     kind = "full" if rows.shape[1] <= _FULL_COLUMNS else "diag"
     mixture = GaussianMixture(
@@ -141,7 +143,7 @@ def _category_costs(codes: np.ndarray, cardinalities: tuple[int, ...]) -> tuple[
 def _as_numbers(x: np.ndarray, n_numeric: int, costs: np.ndarray, starts: np.ndarray) -> np.ndarray:
     z = np.full(x.shape, np.nan)
     z[:, :n_numeric] = x[:, :n_numeric].clip(-_LARGEST, _LARGEST)
-    for j, (start, end) in enumerate(zip(starts[:-1], starts[1:], strict=True), n_numeric):
+    for j, (start, end) in enumerate(pairwise(starts), n_numeric):
         known = ~np.isnan(x[:, j])
         code = x[known, j].astype(np.int64)
         z[known, j] = costs[start:end][np.where(code < 0, end - start - 1, code)]
