@@ -1,0 +1,185 @@
+"""From the scores of a view to surprise: minus the log of the share of normal rows that look at least as odd.
+
+The share comes from out-of-fold scores of n training rows. Up to the largest of them it is the conformal p-value
+(1 + rows that score at least as high) / (1 + n). Beyond, no row can tell, and the share follows the tail: a generalised
+Pareto distribution fitted to the last tenth of the scores, as extreme value theory has it (Pickands, Annals of
+Statistics 3, 1975). So the promise of a p-value, that a normal row has one of at most ``a`` with a chance of at most
+``a``, rests on exchangeability alone for every ``a`` of 1 / (n + 1) and more, ties and discrete scores included; below
+that it rests on the tail as well.
+
+Tails that end are taken for exponential ones, so that surprise goes on growing and errs on the side of too little.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+
+_TAIL = 0.1
+"""Share of the scores that the tail is fitted to."""
+
+_FEWEST = 10
+"""Scores that a tail is fitted to at least, if that is no more than half of them."""
+
+_PRIOR_SHAPE = 0.5
+"""The shape that is drawn to, that of a heavy tail: a few scores say little about a shape, and too light a tail finds
+normal rows impossible."""
+
+_PRIOR_ROWS = 10
+"""How much it is drawn to it, in rows."""
+
+
+@dataclass(frozen=True)
+class Surprise:
+    """How surprising a score is, in natural logarithms: 4.6 is one normal row in 100, 9.2 one in 10,000.
+
+    Examples
+    --------
+    >>> surprise = Surprise.fit(np.random.default_rng(0).exponential(size=1000))
+    >>> surprise.apply(np.array([0.0, 1.0, 5.0, 20.0])).round(1).tolist()
+    [0.0, 1.0, 5.0, 11.6]
+    """
+
+    scores: np.ndarray
+    """Out-of-fold scores of training rows, ascending, (n,)."""
+    tail: np.ndarray
+    """Where the tail starts, the share of rows beyond, its scale and its shape, (4,)."""
+
+    @classmethod
+    def fit(cls, scores: np.ndarray) -> Self:
+        """Learn from out-of-fold scores of training rows, (n,), higher = more odd."""
+        ordered = np.sort(np.asarray(scores, dtype=np.float64))
+        n = len(ordered)
+        n_tail = max(int(_TAIL * n), min(_FEWEST, n // 2))  # none of a single row
+        start = ordered[n - 1 - n_tail]
+        beyond = ordered[ordered > start] - start
+        scale, shape = fit_tail(beyond)
+        return cls(ordered, np.array([start, len(beyond) / (n + 1), scale, shape]))
+
+    def apply(self, scores: np.ndarray) -> np.ndarray:
+        """The surprise of each score, in the shape of ``scores``; at least 0."""
+        n = len(self.scores)
+        empirical = np.log((n + 1) / (1 + n - np.searchsorted(self.scores, scores, "left")))
+        start, share, scale, shape = self.tail
+        if scale == 0:
+            return empirical
+        excess = np.maximum(scores - start, 0.0) / scale
+        fitted = (np.log1p(shape * excess) / shape if shape > 0 else excess) - np.log(share)
+        return np.where(self.extrapolates(scores), np.maximum(empirical, fitted), empirical)
+
+    def p_values(self, scores: np.ndarray) -> np.ndarray:
+        """The share of normal rows that look at least as odd."""
+        return np.exp(-self.apply(scores))
+
+    def extrapolates(self, scores: np.ndarray) -> np.ndarray:
+        """Where the scores lie beyond all training rows, so that the fitted tail alone tells the share."""
+        return scores > self.scores[-1]
+
+
+def surprise_among_others(scores: np.ndarray) -> np.ndarray:
+    """The surprise of each score of training rows, (n,), to a :class:`Surprise` fitted to all the others.
+
+    What a new row's surprise is compared with, or combined with that of other views: had a row a part in what it is
+    compared with, none could be beyond all rows, as some new ones are.
+
+    Examples
+    --------
+    >>> surprise_among_others(np.array([3.0, 1.0, 2.0, 2.0])).round(2).tolist()
+    [1.39, 0.0, 0.29, 0.29]
+    """
+    scores = np.asarray(scores, dtype=np.float64)
+    ordered = np.sort(scores)
+    surprise = np.log(len(scores) / (len(scores) - np.searchsorted(ordered, scores, "left")))
+    if len(scores) > 2 and ordered[-1] > ordered[-2]:
+        surprise[scores.argmax()] = Surprise.fit(ordered[:-1]).apply(ordered[-1:])[0]
+    return surprise
+
+
+@dataclass(frozen=True)
+class CombinedSurprise:
+    """From the scores of several views to one score, and what it means.
+
+    Examples
+    --------
+    >>> random = np.random.default_rng(0)
+    >>> combined, _ = CombinedSurprise.fit([random.normal(size=500), random.exponential(size=500)])
+    >>> ordinary_and_odd = [np.array([[0.0], [6.0]]), np.array([[1.0], [2.0]])]
+    >>> combined.p_values(ordinary_and_odd).round(3).tolist()
+    [0.471, 0.0]
+    """
+
+    views: tuple[Surprise, ...]
+    """The surprise of each view."""
+    whole: Surprise
+    """That of the combined score."""
+
+    @classmethod
+    def fit(cls, out_of_fold: Sequence[np.ndarray]) -> tuple[Self, np.ndarray]:
+        """Learn from out-of-fold scores of the training rows under each view, (n,); also returns their scores, (n,)."""
+        scores = combine(np.stack([surprise_among_others(view) for view in out_of_fold]))
+        return cls(tuple(Surprise.fit(view) for view in out_of_fold), Surprise.fit(scores)), scores
+
+    def by_view(self, scores: Sequence[np.ndarray]) -> np.ndarray:
+        """The surprise of new rows to each view and member, (V, m, K), from their scores (m, K), or (m, 1) for all."""
+        return np.stack(np.broadcast_arrays(*(s.apply(view) for s, view in zip(self.views, scores, strict=True))))
+
+    def score(self, scores: Sequence[np.ndarray]) -> np.ndarray:
+        """The score of new rows, the mean over members, (m,)."""
+        return combine(self.by_view(scores)).mean(axis=1)
+
+    def p_values(self, scores: Sequence[np.ndarray]) -> np.ndarray:
+        """The share of normal rows that are at least as odd, (m,), each member's compared with the training rows'."""
+        return np.exp(-self.whole.apply(combine(self.by_view(scores))).mean(axis=1))
+
+
+def combine(surprises: np.ndarray) -> np.ndarray:
+    """One surprise of several, (V, ...) -> (...): a mean that leans to the largest.
+
+    Minus the log of the shares' power mean of order -1/2 (Vovk and Wang, Combining p-values via averaging, Biometrika
+    107, 2020). Views of different kinds see different anomalies: the plain mean lets those that see nothing outvote the
+    one that does, the maximum follows the noisiest of them.
+
+    Examples
+    --------
+    >>> combine(np.array([[1.0, 0.0], [1.0, 9.0]])).round(1).tolist()
+    [1.0, 7.6]
+    """
+    largest = surprises.max(axis=0)
+    return largest + 2 * np.log(np.exp((surprises - largest) / 2).mean(axis=0))
+
+
+def fit_tail(excess: np.ndarray) -> tuple[float, float]:
+    """Scale and shape of a generalised Pareto distribution from its sample, ascending; a scale of 0 without one.
+
+    The estimator of Zhang and Stephens (Technometrics 51, 2009): a mean over a grid, weighted by the likelihood. Its
+    shape is drawn to that of a heavy tail as by a few more rows (as do Vehtari et al., Pareto smoothed importance
+    sampling, JMLR 25, 2024) and is not below 0, that of the exponential.
+
+    Examples
+    --------
+    >>> scale, shape = fit_tail(np.sort(np.random.default_rng(0).pareto(2, size=2000)))  # scale 1/2, shape 1/2
+    >>> round(scale, 1), round(shape, 1)
+    (0.5, 0.5)
+    """
+    n = len(excess)
+    if n == 0:
+        return 0.0, 0.0
+    n_grid = 20 + int(np.sqrt(n))
+    quartile = max(excess[max(0, int(n / 4 + 0.5) - 1)], 1e-6 * excess[-1])
+    grid = 1 / excess[-1] + (1 - np.sqrt(n_grid / (np.arange(n_grid) + 0.5))) / (3 * quartile)
+    shapes, rates = _shape_and_rate(grid, excess)
+    likelihood = n * (np.log(rates) - shapes - 1)
+    weights = np.exp(likelihood - likelihood.max())
+    shape, rate = _shape_and_rate((grid * weights).sum(keepdims=True) / weights.sum(), excess)
+    drawn = (n * shape[0] + _PRIOR_ROWS * _PRIOR_SHAPE) / (n + _PRIOR_ROWS)
+    return float(1 / rate[0]), float(max(0.0, drawn))
+
+
+def _shape_and_rate(theta: np.ndarray, excess: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The likeliest shape and 1 / scale if minus their product is ``theta``; of an exponential tail if that is 0."""
+    shape = np.log1p(-theta[:, None] * excess).mean(axis=1)
+    flat = np.abs(theta) * excess[-1] < 1e-9
+    return shape, np.where(flat, 1 / excess.mean(), -theta / np.where(flat, 1.0, shape))

@@ -1,0 +1,61 @@
+"""What a view is.
+
+A view sees encoded rows (n, D) as :func:`nptad.tables.encode.encode` gives them and says how odd each is. It learns
+from rows said to be normal and gives each of these a score as if the row had not been among them (out-of-fold), so that
+training rows and new rows are alike to it. :class:`~nptad.scoring.surprise.Surprise` makes the scores of all views
+comparable.
+
+A new view is a frozen dataclass whose fields are plain arrays (they are saved with the model), with a ``name``, ``fit``
+and ``score``. Two rules for cells: a category differs or does not, and a gap is neither near nor far.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import ClassVar, Self
+
+import numpy as np
+
+from nptad.tables.layout import CellLayout
+
+
+class View(ABC):
+    """How odd a row is, seen in one way."""
+
+    name: ClassVar[str]
+    """What the view looks at, in a few words."""
+
+    @classmethod
+    @abstractmethod
+    def fit(cls, x: np.ndarray, layout: CellLayout, left_out: np.ndarray) -> tuple[Self, np.ndarray]:
+        """Learn from training rows.
+
+        Parameters
+        ----------
+        x : ndarray of shape (n, D)
+            Encoded training rows.
+        layout : CellLayout
+            Which cells are numbers.
+        left_out : ndarray of shape (K, n)
+            The fold of each of K members, every row in one at least. A view that can leave out a single row at little
+            cost does that instead and is its only member.
+
+        Returns
+        -------
+        View, ndarray of shape (n,)
+            The fitted view and the out-of-fold score of each training row, higher = more odd.
+        """
+
+    @abstractmethod
+    def score(self, x: np.ndarray) -> np.ndarray:
+        """Score new rows (m, D) under each member of the view, (m, K), higher = more odd."""
+
+    def explain(self, x: np.ndarray) -> np.ndarray:
+        """How much less odd each row (m, D) would be without each of its cells, (m, D), at least 0."""
+        scores = self.score(x).mean(axis=1)
+        share = np.zeros(x.shape)
+        for j in range(x.shape[1]):
+            without = x.copy()
+            without[:, j] = np.nan
+            share[:, j] = scores - self.score(without).mean(axis=1)
+        return share.clip(min=0)

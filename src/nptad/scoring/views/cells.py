@@ -1,0 +1,144 @@
+"""Single cells that no ordinary row has: values never seen, numbers outside the range, gaps where gaps are rare.
+
+Each of these views is a sum over the cells of a row, exact when a training row is left out, and explains itself.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import ClassVar, Self
+
+import numpy as np
+
+from nptad.scoring.views.base import View
+from nptad.tables.layout import CellLayout
+
+
+class CellView(View):
+    """A view that is a sum over the cells of a row."""
+
+    @abstractmethod
+    def explain(self, x: np.ndarray) -> np.ndarray:
+        """What each cell adds, (m, D)."""
+
+    def score(self, x: np.ndarray) -> np.ndarray:
+        """The sum over the cells of each row."""
+        return self.explain(x).sum(axis=1, keepdims=True)
+
+
+@dataclass(frozen=True)
+class UnseenValues(CellView):
+    """Values that the column never had.
+
+    The chance that the next value is a new one is about the share of values that occurred once (Good, Biometrika 40,
+    1953, after Turing). A cell with a new value adds minus the log of that chance: nothing in a column of measurements,
+    where every value is new, and much in one of codes. A training row's value is new if no other row has it. Values are
+    compared as encoded: a float32 tells some ten million numbers of a column apart.
+    """
+
+    values: np.ndarray
+    """The different values of each column, ascending, of the first column first, (V,)."""
+    starts: np.ndarray
+    """Where the values of each column start, (D + 1,)."""
+    costs: np.ndarray
+    """What a new value in each column adds, (D,)."""
+    name: ClassVar[str] = "values never seen"
+
+    @classmethod
+    def fit(cls, x: np.ndarray, layout: CellLayout, left_out: np.ndarray) -> tuple[Self, np.ndarray]:
+        """Collect the values of each column."""
+        scores = np.zeros(len(x))
+        values, costs = [], np.zeros(x.shape[1])
+        for j, column in enumerate(x.T):
+            known = np.flatnonzero(~np.isnan(column))
+            different, which, counts = np.unique(column[known], return_inverse=True, return_counts=True)
+            once = (counts == 1).sum()
+            values.append(different)
+            costs[j] = -np.log((once + 1) / (len(known) + 1))
+            if once:
+                scores[known[counts[which] == 1]] -= np.log(once / len(known))
+        starts = np.concatenate([[0], np.cumsum([len(part) for part in values])]).astype(np.int64)
+        return cls(np.concatenate(values), starts, costs), scores
+
+    def explain(self, x: np.ndarray) -> np.ndarray:
+        """What each new value adds."""
+        shares = np.zeros(x.shape)
+        for j, (start, end) in enumerate(pairwise(self.starts)):
+            new = ~np.isnan(x[:, j]) & ~np.isin(x[:, j], self.values[start:end])
+            shares[new, j] = self.costs[j]
+        return shares
+
+
+@dataclass(frozen=True)
+class OutsideRange(CellView):
+    """Numbers below the smallest or above the largest of their column.
+
+    A cell adds log(1 + excess), in units of the distance between that end and the twentieth of the rows next to it. In
+    a column with a long tail a number far beyond it is less odd than one just before its other, sharp end.
+    """
+
+    ends: np.ndarray
+    """Smallest and largest number of each column, (2, D1)."""
+    units: np.ndarray
+    """Their units, (2, D1)."""
+    name: ClassVar[str] = "outside the range"
+
+    @classmethod
+    def fit(cls, x: np.ndarray, layout: CellLayout, left_out: np.ndarray) -> tuple[Self, np.ndarray]:
+        """Find the ends of each column; the row that is one of them is compared with the next."""
+        numbers = x[:, : layout.n_numeric].astype(np.float64)
+        view = cls(np.empty((2, numbers.shape[1])), np.empty((2, numbers.shape[1])))
+        scores = np.zeros(len(x))
+        for j, column in enumerate(numbers.T):
+            rows = np.flatnonzero(~np.isnan(column))
+            rows = rows[np.argsort(column[rows], kind="stable")]
+            view.ends[:, j], view.units[:, j] = _ends(column[rows])
+            if len(rows) > 2:
+                for row, others in ((rows[0], rows[1:]), (rows[-1], rows[:-1])):
+                    scores[row] += _excess(column[row], *_ends(column[others]))
+        return view, scores
+
+    def explain(self, x: np.ndarray) -> np.ndarray:
+        """What each number outside its range adds."""
+        n_numeric = self.ends.shape[1]
+        shares = np.zeros(x.shape)
+        shares[:, :n_numeric] = np.nan_to_num(_excess(x[:, :n_numeric].astype(np.float64), self.ends, self.units))
+        return shares
+
+
+@dataclass(frozen=True)
+class RareGaps(CellView):
+    """Missing cells in columns where cells are rarely missing; each adds minus the log of the share of gaps."""
+
+    costs: np.ndarray
+    """What a gap in each column adds, (D,)."""
+    name: ClassVar[str] = "missing cells"
+
+    @classmethod
+    def fit(cls, x: np.ndarray, layout: CellLayout, left_out: np.ndarray) -> tuple[Self, np.ndarray]:
+        """Count the gaps of each column."""
+        missing = np.isnan(x)
+        gaps, n = missing.sum(axis=0), len(x)
+        scores = (missing * -np.log(np.maximum(gaps, 1) / n)).sum(axis=1)
+        return cls(-np.log((gaps + 1) / (n + 1))), scores
+
+    def explain(self, x: np.ndarray) -> np.ndarray:
+        """What each gap adds."""
+        return np.isnan(x) * self.costs
+
+
+def _ends(ordered: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The ends of ordered numbers and their units; a unit is at least a twentieth of the range."""
+    if not len(ordered):
+        return np.array([-np.inf, np.inf]), np.ones(2)
+    low, high = ordered[0], ordered[-1]
+    inner = np.quantile(ordered, [0.05, 0.95])
+    least = (high - low) / 20 or 1.0
+    return np.array([low, high]), np.array([max(inner[0] - low, least), max(high - inner[1], least)])
+
+
+def _excess(numbers: np.ndarray | float, ends: np.ndarray, units: np.ndarray) -> np.ndarray:
+    outside = np.maximum((ends[0] - numbers) / units[0], (numbers - ends[1]) / units[1])
+    return np.log1p(np.maximum(outside, 0.0))

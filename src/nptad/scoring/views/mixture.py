@@ -1,0 +1,162 @@
+"""Density of a row under mixtures of Gaussians.
+
+Numbers enter as they are encoded, a category as one number: minus the log of its share among the training rows. A gap
+contributes what its cell would on average: its part of the squared distance from a component's mean is 1. For fitting,
+gaps are filled with values of other rows of the column, which changes neither its mean nor its spread.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import ClassVar, Self
+
+import numpy as np
+from scipy.special import logsumexp
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.mixture import GaussianMixture
+
+from nptad.scoring.views.base import View
+from nptad.tables.layout import CellLayout
+
+_COMPONENTS = (5, 9)
+"""Components of the two mixtures of a member; their mean log density is the view."""
+_ROWS_PER_COMPONENT = 20
+"""Fewer rows make fewer components."""
+_RIDGE = 1e-2
+"""Added to variances, since a component may sit on a few equal rows."""
+_LARGEST = 50.0
+"""Standard deviations at which numbers are cut off: densities beyond tell nothing more."""
+_FULL_COLUMNS = 300
+"""Columns up to which components have full covariances; beyond, only variances."""
+_CELLS_AT_ONCE = 2**22
+"""Cells of covariances in memory at a time."""
+
+
+@dataclass(frozen=True)
+class MixtureDensity(View):
+    """Minus the log density of a row under mixtures of Gaussians, one pair for each fold."""
+
+    n_numeric: np.ndarray
+    """Number of numeric cells, ()."""
+    costs: np.ndarray
+    """What each category is as a number, (categories + 1,), of the first column first; the last of each is unseen."""
+    starts: np.ndarray
+    """Where the costs of each category column start, (D2 + 1,)."""
+    mixture: np.ndarray
+    """The mixture that each of T components belongs to, (T,); a member has two in a row."""
+    log_weights: np.ndarray
+    """Log of the weight of each component, (T,)."""
+    means: np.ndarray
+    """(T, D)."""
+    covariances: np.ndarray
+    """(T, D, D), or (T, D) if components only have variances."""
+    name: ClassVar[str] = "density"
+
+    @classmethod
+    def fit(cls, x: np.ndarray, layout: CellLayout, left_out: np.ndarray) -> tuple[Self, np.ndarray]:
+        """Fit a pair of mixtures to the rows that each member keeps."""
+        costs, starts = _category_costs(x[:, layout.n_numeric :], layout.cardinalities)
+        z = _as_numbers(x, layout.n_numeric, costs, starts)
+        filled = _filled(z)
+        found = [_fit_mixture(filled[~fold], components) for fold in left_out for components in _COMPONENTS]
+        view = cls(
+            np.array(layout.n_numeric),
+            costs,
+            starts,
+            np.repeat(np.arange(len(found)), [len(mixture.weights_) for mixture in found]),
+            np.log(np.concatenate([mixture.weights_ for mixture in found])),
+            np.concatenate([mixture.means_ for mixture in found]),
+            np.concatenate([mixture.covariances_ for mixture in found]),
+        )
+        scores = np.empty(len(x))
+        member = left_out.argmax(axis=0)
+        for k in range(len(left_out)):
+            scores[member == k] = view._member_scores(z[member == k], k)
+        return view, scores
+
+    def score(self, x: np.ndarray) -> np.ndarray:
+        """Minus the mean log density under the mixtures of each member."""
+        z = _as_numbers(x, int(self.n_numeric), self.costs, self.starts)
+        n_members = (int(self.mixture[-1]) + 1) // len(_COMPONENTS)
+        return np.stack([self._member_scores(z, k) for k in range(n_members)], axis=1)
+
+    def _member_scores(self, z: np.ndarray, member: int) -> np.ndarray:
+        numbers = range(member * len(_COMPONENTS), (member + 1) * len(_COMPONENTS))
+        return -np.mean([self._log_density(z, np.flatnonzero(self.mixture == m)) for m in numbers], axis=0)
+
+    def _log_density(self, z: np.ndarray, components: np.ndarray) -> np.ndarray:
+        """Log density of rows under one mixture, (n,)."""
+        logs = np.empty((len(components), len(z)))
+        missing = np.isnan(z)
+        for t, c in enumerate(components):
+            covariance = self.covariances[c]
+            difference = np.where(missing, 0.0, z - self.means[c])
+            if covariance.ndim == 1:
+                squared = (difference**2 / covariance).sum(axis=1)
+                spread = np.log(covariance).sum()
+            else:
+                squared = _squared_distances(difference, covariance, missing)
+                spread = np.linalg.slogdet(covariance)[1]
+            logs[t] = self.log_weights[c] - (squared + missing.sum(axis=1) + spread) / 2
+        return logsumexp(logs, axis=0) - z.shape[1] * np.log(2 * np.pi) / 2
+
+
+def _squared_distances(difference: np.ndarray, covariance: np.ndarray, missing: np.ndarray) -> np.ndarray:
+    """Squared Mahalanobis lengths of rows (n, D) that are 0 where cells are missing, over the known cells, (n,)."""
+    whole = np.linalg.solve(np.linalg.cholesky(covariance), difference.T)
+    squared = (whole**2).sum(axis=0)
+    gaps = np.flatnonzero(missing.any(axis=1))
+    at_once = max(1, _CELLS_AT_ONCE // covariance.size)
+    for start in range(0, len(gaps), at_once):
+        rows = gaps[start : start + at_once]
+        known = ~missing[rows]
+        # With the identity in its place a missing cell has nothing to do with the others.
+        reduced = np.where(known[:, :, None] & known[:, None, :], covariance, np.eye(len(covariance)))
+        solved = np.linalg.solve(reduced, difference[rows, :, None])[:, :, 0]
+        squared[rows] = (difference[rows] * solved).sum(axis=1)
+    return squared
+
+
+def _fit_mixture(rows: np.ndarray, n_components: int) -> GaussianMixture:
+    rows = np.vstack([rows, rows]) if len(rows) < 2 else rows  # scikit-learn wants two
+    n_components = max(1, min(n_components, len(rows) // _ROWS_PER_COMPONENT, len(np.unique(rows, axis=0))))
+    kind = "full" if rows.shape[1] <= _FULL_COLUMNS else "diag"
+    mixture = GaussianMixture(
+        n_components, covariance_type=kind, reg_covar=_RIDGE, max_iter=50, tol=1e-2, random_state=0
+    )
+    # A mixture that could still be improved is a density all the same.
+    with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
+        return mixture.fit(rows)
+
+
+def _category_costs(codes: np.ndarray, cardinalities: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
+    costs = [np.empty(0)]
+    for column, cardinality in zip(codes.T, cardinalities, strict=True):
+        known = column[column >= 0].astype(np.int64)
+        counts = np.append(np.bincount(known, minlength=cardinality), 0)
+        costs.append(-np.log((counts + 1) / (len(known) + 1)))
+    return np.concatenate(costs), np.concatenate([[0], np.cumsum([len(part) for part in costs[1:]])]).astype(np.int64)
+
+
+def _as_numbers(x: np.ndarray, n_numeric: int, costs: np.ndarray, starts: np.ndarray) -> np.ndarray:
+    z = np.full(x.shape, np.nan)
+    z[:, :n_numeric] = x[:, :n_numeric].clip(-_LARGEST, _LARGEST)
+    for j, (start, end) in enumerate(pairwise(starts), n_numeric):
+        known = ~np.isnan(x[:, j])
+        code = x[known, j].astype(np.int64)
+        z[known, j] = costs[start:end][np.where(code < 0, end - start - 1, code)]
+    return z
+
+
+def _filled(z: np.ndarray) -> np.ndarray:
+    """Rows with gaps filled by values of other rows of the same column."""
+    random = np.random.default_rng(0)
+    filled = z.copy()
+    for column in filled.T:
+        missing = np.isnan(column)
+        if missing.any():
+            known = column[~missing]
+            column[missing] = random.choice(known, missing.sum()) if len(known) else 0.0
+    return filled

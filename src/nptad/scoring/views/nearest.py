@@ -1,0 +1,181 @@
+"""Distance from the nearest training row: in ranges, in normal quantiles, and in parts of the columns.
+
+Training rows are compared with all others, new rows with all of them, so that both are alike to the view and every
+row counts. In ranges that is exact: the rows at the ends of a column are compared in the ranges that they had no part
+in. In quantiles a row has a part in its own rank, which makes new rows seem nearer by up to one rank.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import ClassVar, Self
+
+import numpy as np
+from scipy.special import ndtri
+
+from nptad.scoring.surprise import Surprise, combine, surprise_among_others
+from nptad.scoring.views.base import View
+from nptad.scoring.views.neighbours import Cells, Neighbours
+from nptad.tables.layout import CellLayout
+
+_PARTS = 10
+"""Parts of each size."""
+
+
+@dataclass(frozen=True)
+class NearestInRanges(View):
+    """Distance from the nearest training row, numbers in units of the range of their column."""
+
+    rows: np.ndarray
+    """Encoded training rows, (n, D)."""
+    n_numeric: np.ndarray
+    """Number of numeric cells, ()."""
+    name: ClassVar[str] = "nearest row"
+
+    @classmethod
+    def fit(cls, x: np.ndarray, layout: CellLayout, left_out: np.ndarray) -> tuple[Self, np.ndarray]:
+        """Remember the training rows; each leaves out itself."""
+        view = cls(x, np.array(layout.n_numeric))
+        return view, _others_in_ranges(view._cells(x))
+
+    def score(self, x: np.ndarray) -> np.ndarray:
+        """Distance of each row from the nearest training row."""
+        return self._neighbours.nearest(self._cells(x))[0][:, None]
+
+    def nearest(self, x: np.ndarray) -> np.ndarray:
+        """Which training row is the nearest of each row."""
+        return self._neighbours.nearest(self._cells(x))[1]
+
+    @cached_property
+    def _neighbours(self) -> Neighbours:
+        return Neighbours(self._cells(self.rows))
+
+    def _cells(self, x: np.ndarray) -> Cells:
+        return in_ranges(self.rows, x, int(self.n_numeric))
+
+
+@dataclass(frozen=True)
+class NearestInQuantiles(NearestInRanges):
+    """Distance from the nearest training row, numbers as the normal quantiles of their rank in the column."""
+
+    name: ClassVar[str] = "nearest row by ranks"
+
+    @classmethod
+    def fit(cls, x: np.ndarray, layout: CellLayout, left_out: np.ndarray) -> tuple[Self, np.ndarray]:
+        """Remember the training rows; each leaves out itself."""
+        view = cls(x, np.array(layout.n_numeric))
+        return view, view._neighbours.nearest(view._neighbours.rows, np.arange(len(x)))[0]
+
+    def _cells(self, x: np.ndarray) -> Cells:
+        n_numeric = int(self.n_numeric)
+        numbers = np.full((len(x), n_numeric), np.nan)
+        for j, (values, quantiles) in enumerate(self._quantiles):
+            known = ~np.isnan(x[:, j])
+            numbers[known, j] = np.interp(x[known, j], values, quantiles)
+        return Cells(numbers, x[:, n_numeric:].astype(np.float64))
+
+    @cached_property
+    def _quantiles(self) -> list[tuple[np.ndarray, np.ndarray]]:
+        """The different values of each number column and their normal quantiles; equal values share their mean rank."""
+        result = []
+        for column in self.rows[:, : int(self.n_numeric)].T:
+            values, counts = np.unique(column[~np.isnan(column)], return_counts=True)
+            result.append((values, ndtri((np.cumsum(counts) - counts / 2) / counts.sum())))
+        return result
+
+
+@dataclass(frozen=True)
+class NearestInParts(View):
+    """How far a row is from all training rows in some of its columns: one, two, or half of them, drawn at random.
+
+    An odd value, pair or group of cells is lost among many ordinary ones in a distance over all columns. Every part is
+    calibrated by itself; the score leans to the most surprising parts.
+    """
+
+    rows: np.ndarray
+    """Encoded training rows, (n, D)."""
+    n_numeric: np.ndarray
+    """Number of numeric cells, ()."""
+    parts: np.ndarray
+    """Which columns belong to each of P parts, (P, D)."""
+    distances: np.ndarray
+    """Distances of the training rows from the others, ascending, (P, n)."""
+    tails: np.ndarray
+    """The tail of each part's distances, (P, 4)."""
+    name: ClassVar[str] = "nearest row in some columns"
+
+    @classmethod
+    def fit(cls, x: np.ndarray, layout: CellLayout, left_out: np.ndarray) -> tuple[Self, np.ndarray]:
+        """Draw the parts and compare the training rows in each of them; a row leaves out itself."""
+        n_numeric, parts = layout.n_numeric, draw_parts(x.shape[1])
+        cells = in_ranges(x, x, n_numeric)
+        distances = [_others_in_ranges(_part(cells, part, n_numeric)) for part in parts]
+        surprises = [Surprise.fit(scores) for scores in distances]
+        found = np.stack([surprise_among_others(scores) for scores in distances])
+        view = cls(
+            x,
+            np.array(n_numeric),
+            parts,
+            np.stack([surprise.scores for surprise in surprises]),
+            np.stack([surprise.tail for surprise in surprises]),
+        )
+        return view, combine(found)
+
+    def score(self, x: np.ndarray) -> np.ndarray:
+        """The surprises of the parts, combined."""
+        n_numeric = int(self.n_numeric)
+        cells = in_ranges(self.rows, x, n_numeric)
+        found = [
+            Surprise(*fitted).apply(neighbours.nearest(_part(cells, part, n_numeric))[0])
+            for part, neighbours, *fitted in zip(self.parts, self._neighbours, self.distances, self.tails, strict=True)
+        ]
+        return combine(np.stack(found))[:, None]
+
+    @cached_property
+    def _neighbours(self) -> list[Neighbours]:
+        n_numeric = int(self.n_numeric)
+        cells = in_ranges(self.rows, self.rows, n_numeric)
+        return [Neighbours(_part(cells, part, n_numeric)) for part in self.parts]
+
+
+def draw_parts(n_columns: int) -> np.ndarray:
+    """Up to ten different parts of one, two and half of the columns, the same for every table of that width, (P, D)."""
+    random = np.random.default_rng(0)
+    parts: dict[bytes, np.ndarray] = {}
+    for size in (1, 2, max(2, -(-n_columns // 2))):
+        for _ in range(_PARTS):
+            part = np.zeros(n_columns, dtype=bool)
+            part[random.permutation(n_columns)[:size]] = True
+            parts[part.tobytes()] = part
+    return np.stack(list(parts.values()))
+
+
+def in_ranges(rows: np.ndarray, x: np.ndarray, n_numeric: int) -> Cells:
+    """Encoded rows ``x`` with numbers in units of their range among the training ``rows``.
+
+    Encoded numbers have a standard deviation of 1, so that no range is 0 but that of a column without any number.
+    """
+    numbers = rows[:, :n_numeric]
+    span = np.fmax.reduce(numbers, axis=0) - np.fmin.reduce(numbers, axis=0)
+    return Cells(
+        x[:, :n_numeric] / np.where(span > 0, span, 1.0).astype(np.float64), x[:, n_numeric:].astype(np.float64)
+    )
+
+
+def _part(cells: Cells, part: np.ndarray, n_numeric: int) -> Cells:
+    return cells.columns(part[:n_numeric], part[n_numeric:])
+
+
+def _others_in_ranges(rows: Cells) -> np.ndarray:
+    """Distance of each row from the nearest other one, in ranges that the row had no part in; ranges of all are 1."""
+    neighbours, everyone = Neighbours(rows), np.arange(len(rows))
+    distances = neighbours.nearest(rows, everyone)[0]
+    numbers = rows.numbers
+    if len(rows) > 2:
+        low, high = np.sort(numbers, axis=0)[:2], -np.sort(-numbers, axis=0)[:2]  # NaN come last
+        lost = np.where(numbers == low[0], low[1] - low[0], 0.0) + np.where(numbers == high[0], high[0] - high[1], 0.0)
+        ends = np.flatnonzero((lost > 0).any(axis=1))
+        unit = np.where(lost[ends] < 1, 1 - lost[ends], 1.0)
+        distances[ends] = neighbours.nearest(rows[ends], ends, 1 / unit**2)[0]
+    return distances
