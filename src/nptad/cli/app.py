@@ -368,6 +368,8 @@ def main() -> None:
     Exit codes: 0 done, 1 something is wrong with the data, a file or a parameter, 2 the command cannot be understood,
     130 interrupted.
     """
+    # OpenMP reads it when torch is imported. Threads that spin while they wait make a busy machine many times slower.
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     try:
         with _notes("--quiet" in sys.argv):
             app(sys.argv[1:], exit_on_error=False, result_action="return_value")
