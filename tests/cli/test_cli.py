@@ -100,3 +100,18 @@ def test_demo_on_a_narrow_terminal_keeps_all_reasons(tiny_demo, capsys, monkeypa
     monkeypatch.setenv("COLUMNS", "80")
     out, _ = demo_output(capsys, 0)
     assert "…" not in out
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["--help"], ["detect", "nosuch.csv"], ["score", "nosuch", "nosuch.csv"], ["explain", "nosuch", "x.csv"]],
+)
+def test_a_mistyped_name_is_told_before_the_heavy_imports(arguments):
+    program = (
+        "import sys\nfrom nptad.cli import main\n"
+        f"sys.argv = ['nptad', *{arguments!r}]\n"
+        "try:\n    main()\nfinally:\n"
+        "    heavy = {'torch', 'sklearn', 'pandas', 'scipy'} & set(sys.modules)\n    print(sorted(heavy), file=sys.stderr)\n"
+    )
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=60)
+    assert ran.stderr.splitlines()[-1] == "[]", ran.stderr

@@ -1,0 +1,87 @@
+"""One table from end to end: converted once, scored once, the same result for command, page and Python."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+import nptad.scoring.ensemble
+import nptad.tables.frames
+from nptad import NPTAD, InputError, detect_table, score_table
+from nptad.report import summarise
+
+
+def orders(n_rows: int = 60) -> pa.Table:
+    x = np.random.default_rng(0).normal(size=n_rows)
+    weight = 3 * x
+    weight[7] = 40.0
+    known = [int(row == 7) for row in range(n_rows)]
+    return pa.table({"id": [f"A{row}" for row in range(n_rows)], "size": x, "weight": weight, "known": known})
+
+
+def quick() -> NPTAD:
+    return NPTAD(2, n_steps=30, embedding_dim=8, random_state=0)
+
+
+def count_calls(monkeypatch: pytest.MonkeyPatch, module: object, name: str) -> list[tuple]:
+    """The arguments of every call of a function from now on."""
+    calls, function = [], getattr(module, name)
+
+    def counted(*arguments, **named):
+        calls.append(arguments)
+        return function(*arguments, **named)
+
+    monkeypatch.setattr(module, name, counted)
+    return calls
+
+
+def test_a_table_is_converted_once_and_every_row_scored_once(monkeypatch):
+    converted = count_calls(monkeypatch, nptad.tables.frames, "_read_series")
+    scored = count_calls(monkeypatch, nptad.scoring.ensemble, "score_rows")
+    result = detect_table(orders(), quick(), ignore=["id"], label="known")
+    summarise(result)
+    assert [name for _, name, _ in converted] == ["size", "weight"]
+    assert sum(len(rows) for _, rows, *_ in scored) == 60  # each by the one member that left it out
+
+
+def test_the_result_has_the_anomaly_its_reason_and_the_ignored_columns():
+    result = detect_table(orders(), quick(), ignore=["id"], label="known")
+    assert np.flatnonzero(result.detection.anomaly).tolist() == [7]
+    assert result.explanation[0].row == 7
+    table = result.table()
+    assert table.column_names == ["row", "id", "known", "score", "p_value", "anomaly", "reasons"]
+    assert [row for row, why in enumerate(table["reasons"].to_pylist()) if why] == [7]
+    assert len(result.explanation) == 10
+
+
+@pytest.mark.parametrize("kind", [pd.DataFrame, pl.DataFrame])
+def test_frames_of_other_libraries_give_the_same(kind):
+    expected = detect_table(orders(), quick(), ignore=["id", "known"]).detection
+    found = detect_table(kind(orders().to_pydict()), quick(), ignore=["id", "known"]).detection
+    np.testing.assert_array_equal(found.score, expected.score)
+
+
+def test_in_table_detection_is_what_detect_says_of_the_training_rows():
+    features = orders().select(["size", "weight"])
+    detector = quick()
+    inside = detector.fit_detect(features, 0.05)
+    again = detector.detect(features, false_alarm_rate=0.05)
+    np.testing.assert_allclose(inside.score, again.score, rtol=1e-5)
+    np.testing.assert_allclose(inside.p_value, again.p_value)
+
+
+def test_new_rows_are_scored_with_their_keys():
+    detector = quick().fit(orders().select(["size", "weight"]))
+    new = pa.table({"id": ["new", "odd"], "size": [1.0, 1.0], "weight": [3.0, -30.0]})
+    result = score_table(detector, new, ignore=["id"], false_alarm_rate=0.05, reasons=True)
+    assert result.table()["id"].to_pylist() == ["new", "odd"]
+    assert result.detection.anomaly.tolist() == [False, True]
+    assert "weight is -30" in result.reasons()[1]
+
+
+def test_a_table_without_names_is_refused():
+    with pytest.raises(InputError, match="named columns"):
+        detect_table(np.zeros((5, 2)))
