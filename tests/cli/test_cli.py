@@ -111,7 +111,8 @@ def test_a_mistyped_name_is_told_before_the_heavy_imports(arguments):
         "import sys\nfrom nptad.cli import main\n"
         f"sys.argv = ['nptad', *{arguments!r}]\n"
         "try:\n    main()\nfinally:\n"
-        "    heavy = {'torch', 'sklearn', 'pandas', 'scipy'} & set(sys.modules)\n    print(sorted(heavy), file=sys.stderr)\n"
+        "    heavy = {'torch', 'sklearn', 'pandas', 'scipy'} & set(sys.modules)\n"
+        "    print(sorted(heavy), file=sys.stderr)\n"
     )
     ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=60)
     assert ran.stderr.splitlines()[-1] == "[]", ran.stderr
