@@ -223,13 +223,11 @@ class NPTAD(OutlierMixin, BaseEstimator):
                 report=lambda entry: advance(1, f"loss {entry['loss']:.3f}"),
             )
         rows = np.arange(len(x))
-        if contamination == "auto" and len(x) > CALIBRATION_ROWS:
+        if contamination == "auto" and len(x) > CALIBRATION_ROWS and not score_all:
             rows = np.sort(np.random.default_rng(seeds[0]).choice(len(x), CALIBRATION_ROWS, replace=False))
-        scored = self._score(ensemble, x if score_all else x[rows], "Scoring" if score_all else "Calibrating")
-        places = rows if score_all else np.arange(len(rows))
+        scored = self._score(ensemble, x[rows], "Scoring" if score_all else "Calibrating")
         left_out = ensemble.left_out[:, rows].T | (n_members == 1)
-        by_member = np.where(left_out, scored.by_member[places], np.nan)
-        calibration = Calibration(rows, by_member, scored.score[places])
+        calibration = Calibration(rows, np.where(left_out, scored.by_member, np.nan), scored.score)
         if not np.isfinite(scored.score).all():
             raise TrainingError("The trained model gives infinite scores; use a smaller learning_rate.")
         _report_empty(_count_empty(x))
@@ -307,8 +305,11 @@ class NPTAD(OutlierMixin, BaseEstimator):
 
     def fit_predict(self, X: Any, y: Any = None) -> np.ndarray:
         """Fit, then label the training rows themselves by their out-of-fold scores."""
-        scored = self._fit(X, score_all=True)
-        return np.where(-scored.score - self.offset_ < 0, -1, 1)
+        raw = read_columns(X)
+        self._fit(raw)
+        if len(self.training_scores_) < raw.n_rows:  # the others have no score yet
+            return self.predict(raw)
+        return np.where(self.training_scores_ - self.offset_ < 0, -1, 1)
 
     def fit_detect(self, X: Any, share: float) -> Detection:
         """Fit, then flag a share of the training rows themselves by their out-of-fold scores.
@@ -325,8 +326,8 @@ class NPTAD(OutlierMixin, BaseEstimator):
         Detection
             As :meth:`detect` gives for the same rows and ``false_alarm_rate=share``.
         """
-        rule = make_rule(None, share)
         raw = read_columns(X)
+        rule = make_rule(None, share, raw.n_rows)
         return self._detect(rule, [self._fit(raw, score_all=True)], raw.backend)
 
     def detect(self, X: Any, *, fdr: float | None = None, false_alarm_rate: float | None = None) -> Detection:
@@ -338,9 +339,10 @@ class NPTAD(OutlierMixin, BaseEstimator):
             The rows, usually new ones. Training rows are recognised and ranked among the training rows: a
             ``false_alarm_rate`` flags that share of them, and a false discovery rate cannot be held for them.
         fdr : float, optional
-            Share of normal rows among the flagged ones, on average (Benjamini-Hochberg); 0.05 if nothing is given.
+            Share of normal rows among the flagged ones, on average (Benjamini-Hochberg).
         false_alarm_rate : float, optional
-            Instead: the share of the normal rows that is flagged.
+            Instead: the share of the normal rows that is flagged. By default 0.01, as for :meth:`predict`, or the
+            lowest rate that the training rows can tell.
 
         Returns
         -------
@@ -368,8 +370,7 @@ class NPTAD(OutlierMixin, BaseEstimator):
         ([False, True], 0.016)
         """
         check_is_fitted(self)
-        rule = make_rule(fdr, false_alarm_rate)
-        rule.require_rows(len(self.calibration_.rows))
+        rule = make_rule(fdr, false_alarm_rate, len(self.calibration_.rows))
         return self._detect(rule, self._score_blocks(X), backend_of(X))
 
     def _detect(self, rule: DecisionRule, blocks: Iterable[RowScores], backend: str) -> Detection:

@@ -14,14 +14,11 @@ from nptad.detector import NPTAD
 from nptad.errors import InputError
 from nptad.explain.result import EXPLAINED_ROWS, Explanation
 from nptad.explain.sentences import reasons_text
-from nptad.scoring.calibrate import CALIBRATION_ROWS, DecisionRule, Detection, smallest_share
+from nptad.scoring.calibrate import DEFAULT_RATE, DecisionRule, Detection
 from nptad.tables.frames import RawColumns, read_columns, to_arrow
 from nptad.tables.selection import select_columns
 
 _T = TypeVar("_T")
-
-DEFAULT_SHARE = 0.01
-"""Share of the rows that is flagged in a table that is its own training set, if nothing is said; at least one row."""
 
 
 @dataclass(frozen=True)
@@ -146,14 +143,13 @@ def explain_table(
 
 
 def _checked_share(share: float | None, n_rows: int) -> float:
-    """The share of rows to flag; one that no row can reach is refused now, not after training."""
-    smallest = smallest_share(n_rows)
+    """The share of rows to flag; less than one row is refused now, not after training."""
+    smallest = 1 / max(1, n_rows)
     if share is None:
-        return max(DEFAULT_SHARE, smallest)
+        return max(DEFAULT_RATE, smallest)
     if DecisionRule("false_alarm_rate", share, called="share").rate < smallest:
-        least = math.ceil(1e4 * smallest) / 1e4
-        n_compared = min(n_rows, CALIBRATION_ROWS)
-        raise InputError(f"share={share:g} is less than one of {n_compared:,} rows; ask for at least {least:g}.")
+        least = math.ceil(1e6 * smallest) / 1e6
+        raise InputError(f"share={share:g} is less than one of {n_rows:,} rows; ask for at least {least:g}.")
     return share
 
 

@@ -253,12 +253,30 @@ def test_scores_flags_and_threshold_belong_together(detector):
     assert (found.rule, found.rate) == ("fdr", 0.3)
 
 
-def test_without_a_rate_the_false_discovery_rate_is_five_percent(detector):
+def test_without_a_rate_the_false_alarm_rate_is_one_percent(detector):
     rows = np.vstack([normal_rows(5, 7), anomalous_rows(20, 8)])
-    found, asked = detector.detect(rows), detector.detect(rows, fdr=0.05)
-    assert (found.rule, found.rate) == ("fdr", 0.05)
+    found, asked = detector.detect(rows), detector.detect(rows, false_alarm_rate=0.01)
+    assert (found.rule, found.rate) == ("false_alarm_rate", 0.01)
     np.testing.assert_array_equal(found.anomaly, asked.anomaly)
     assert found.anomaly[5:].mean() > 0.5
+
+
+def test_one_anomaly_among_many_rows_is_found_by_default(detector):
+    rows = np.vstack([normal_rows(999, 7), anomalous_rows(1, 8) * 100])
+    found = detector.detect(rows)
+    assert found.anomaly[-1]
+    assert detector.predict(rows)[-1] == -1
+    assert found.anomaly[:-1].mean() < 0.03
+
+
+def test_few_rows_have_the_lowest_rate_that_they_can_tell():
+    fit = tiny(n_members=2, n_steps=2).fit(normal_rows(30, 0))
+    assert fit.detect(normal_rows(3, 7)).rate == 1 / 31
+
+
+def test_a_share_of_a_large_table_is_that_many_rows(monkeypatch):
+    monkeypatch.setattr("nptad.detector.CALIBRATION_ROWS", 50)
+    assert tiny(n_members=2, n_steps=2).fit_detect(normal_rows(200, 0), 0.05).anomaly.sum() == 10
 
 
 def test_p_values_do_not_depend_on_batch_mates(detector, monkeypatch):
@@ -325,7 +343,7 @@ def test_too_few_rows_to_find_few_anomalies_is_a_warning_that_says_how_many_are_
         "found at fdr=0.05; a single one would need 3,999 training rows."
     )
     with pytest.warns(TableWarning, match=f"^{re.escape(message)}$") as caught:
-        found = detector.detect(rows)
+        found = detector.detect(rows, fdr=0.05)
     assert len(caught) == 1
     assert caught[0].filename == __file__
     assert not found.anomaly.any()
@@ -344,7 +362,7 @@ def test_no_false_discovery_rate_on_the_training_table_itself(detector):
     with pytest.warns(
         TableWarning, match=r"^120 of the 120 rows are training rows.*false_alarm_rate or use predict\.$"
     ):
-        assert not detector.detect(normal_rows(120, 0)).anomaly.any()
+        assert not detector.detect(normal_rows(120, 0), fdr=0.05).anomaly.any()
 
 
 def test_a_single_member_says_that_its_p_values_flatter_the_training_rows():

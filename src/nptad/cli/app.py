@@ -226,10 +226,10 @@ def score(
         File for the score, p-value and flag of every row; `-` for CSV on standard output. A directory (an existing
         one, or a name that ends with `/`) gets Parquet parts.
     fdr : float
-        False discovery rate: the share of normal rows among the flagged rows, on average. By default 0.05. Not with
-        a directory.
+        Flag at this false discovery rate instead: the share of normal rows among the flagged rows, on average. Not
+        with a directory.
     false_alarm_rate : float
-        Share of the normal rows to flag, instead of `--fdr`; with a directory by default 0.01.
+        Share of the normal rows to flag; by default 0.01.
     reasons : bool
         Write the reasons of the flagged rows.
     jobs : int

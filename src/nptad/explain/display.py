@@ -47,13 +47,13 @@ def _values(reason: CellReason) -> str:
     return f"{cell(reason.seen, FEW_LETTERS)}{probability}, expected {expected}{nearest}"
 
 
-def plot_row(row: RowExplanation) -> Axes:
-    """Draw the contributions of the cells of a row, with seen and expected values."""
+def plot_row(row: RowExplanation | None) -> Axes:
+    """Draw the contributions of the cells of a row, with seen and expected values; say so if there is no row."""
     try:
         from matplotlib import pyplot
     except ImportError as error:
         raise NPTADError("Explanation.plot needs matplotlib; install it with pip install 'nptad[report]'.") from error
-    lines = _shown_cells(row)
+    lines = [] if row is None else _shown_cells(row)
     _, axes = pyplot.subplots(figsize=(8, 1 + 0.4 * len(lines)), layout="constrained")
     axes.barh(range(len(lines)), [contribution for _, contribution, _ in lines], color="#a9c6e3")
     # Names and cells may contain dollar signs: they are text, never formulas.
@@ -62,7 +62,7 @@ def plot_row(row: RowExplanation) -> Axes:
         axes.text(0, place, f" {values}", va="center", size="small", parse_math=False, in_layout=False)
     axes.invert_yaxis()
     axes.set_xlabel("contribution to the score")
-    axes.set_title(f"Row {row.row}: score {figure(row.score)}")
+    axes.set_title("No row to explain" if row is None else f"Row {row.row}: score {figure(row.score)}")
     axes.spines[["top", "right"]].set_visible(False)
     return axes
 

@@ -125,7 +125,7 @@ class Explanation(Sequence[RowExplanation]):
         row : int
             Which of the explained rows.
         """
-        return plot_row(self.rows[row])
+        return plot_row(self.rows[row] if self.rows else None)
 
     def html(self) -> str:
         """A self-contained piece of HTML, without scripts; all names and cells are escaped."""

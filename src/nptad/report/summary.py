@@ -112,7 +112,7 @@ def summarise(
     >>> found = score_table(detector, pa.table({"x": [1.0, 1.0], "y": [2.0, -8.0], "z": [-1.0, 5.0]}))
     >>> summary = summarise(found)
     >>> summary["result"]["statement"], [anomaly["row"] for anomaly in summary["anomalies"]]
-    ('1 of 2 rows looks anomalous at a false discovery rate of 5%', [1])
+    ('1 of 2 rows looks anomalous at a false-alarm rate of 1.6%', [1])
     """
     if not isinstance(max_rows, Integral) or max_rows < 1:
         raise InputError(f"max_rows must be a whole number of at least 1, got {max_rows!r}.")

@@ -15,8 +15,8 @@ import torch
 
 from nptad.detector import load
 from nptad.errors import InputError
-from nptad.pipeline import DEFAULT_SHARE, named_beside, score_table
-from nptad.scoring.calibrate import make_rule
+from nptad.pipeline import named_beside, score_table
+from nptad.scoring.calibrate import DecisionRule, make_rule
 from nptad.tables.selection import select_columns
 
 RESULTS = pa.schema(
@@ -45,7 +45,7 @@ class ScoringOptions:
 
     def __post_init__(self) -> None:
         if self.false_alarm_rate is not None:
-            make_rule(None, self.false_alarm_rate)
+            DecisionRule("false_alarm_rate", self.false_alarm_rate)
         if isinstance(self.ignore, str):
             raise InputError(f"ignore must be a list of column names, got {self.ignore!r}.")
         object.__setattr__(self, "model", str(self.model))
@@ -78,8 +78,7 @@ class ArrowScorer:
         self.detector = load(options.model, options.device)
         self.detector.set_params(verbose=False)
         n_rows = len(self.detector.calibration_.rows)
-        self.false_alarm_rate = options.false_alarm_rate or max(DEFAULT_SHARE, 1 / (n_rows + 1))
-        make_rule(None, self.false_alarm_rate).require_rows(n_rows)
+        self.false_alarm_rate = make_rule(None, options.false_alarm_rate, n_rows).rate
 
     def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Score the rows of a batch, which may have none."""

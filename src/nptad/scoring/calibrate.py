@@ -20,8 +20,9 @@ from nptad.errors import InputError, warn
 from nptad.tables.frames import build_frame
 from nptad.validation import is_number, require
 
-DEFAULT_FDR = 0.05
-"""Share of false alarms among the flagged rows that :meth:`nptad.NPTAD.detect` allows if nothing else is asked."""
+DEFAULT_RATE = 0.01
+"""False-alarm rate if nothing else is asked, and share of the rows that is flagged in a table that is its own training
+set; at least one row in all that p-values compare with."""
 
 CALIBRATION_ROWS = 2000
 """Training rows at most that p-values compare with; a random sample of more."""
@@ -107,17 +108,6 @@ def rows_needed(rate: float) -> int:
     (19, 1999)
     """
     return max(0, int(np.ceil(np.round(1 / rate, 6))) - 1)
-
-
-def smallest_share(n_rows: int) -> float:
-    """The smallest share of a table that can be flagged in it: one row, or one of those that p-values compare with.
-
-    Examples
-    --------
-    >>> smallest_share(80), smallest_share(1_000_000)
-    (0.0125, 0.0005)
-    """
-    return 1 / max(1, min(n_rows, CALIBRATION_ROWS))
 
 
 @dataclass(frozen=True)
@@ -223,13 +213,18 @@ class DecisionRule:
         return anomaly, float(p[anomaly].max(initial=0.0))
 
 
-def make_rule(fdr: Any, false_alarm_rate: Any) -> DecisionRule:
-    """The rule that was asked for, by default a false discovery rate of 5 %."""
+def make_rule(fdr: Any, false_alarm_rate: Any, n_rows: int) -> DecisionRule:
+    """The rule that was asked for; by default a false-alarm rate of 1 %, or the lowest that ``n_rows`` can tell."""
     if fdr is not None and false_alarm_rate is not None:
         raise InputError("fdr and false_alarm_rate are two rules; give one of them.")
-    if false_alarm_rate is not None:
-        return DecisionRule("false_alarm_rate", false_alarm_rate)
-    return DecisionRule("fdr", DEFAULT_FDR if fdr is None else fdr)
+    if fdr is not None:
+        rule = DecisionRule("fdr", fdr)
+    elif false_alarm_rate is not None:
+        rule = DecisionRule("false_alarm_rate", false_alarm_rate)
+    else:
+        rule = DecisionRule("false_alarm_rate", max(DEFAULT_RATE, 1 / (n_rows + 1)))
+    rule.require_rows(n_rows)
+    return rule
 
 
 def report_limits(

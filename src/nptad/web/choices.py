@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from nptad.errors import InputError
-from nptad.scoring.calibrate import smallest_share
 
 Use = Literal["number", "category", "ignore"]
 
@@ -68,10 +67,9 @@ def parse_choices(form: Mapping[str, Any], columns: Sequence[Mapping[str, Any]],
         int(seed or 0),
         _number(form, "time_limit", "The time limit", _LONGEST_SECONDS),
     )
-    fewest = smallest_share(n_rows)
-    if choices.share is not None and choices.share < fewest:
+    if choices.share is not None and choices.share < 1 / n_rows:
         raise InputError(
-            f"With {n_rows:,} rows, the share to flag must be at least {math.ceil(1e4 * fewest) / 100:g}%, "
+            f"With {n_rows:,} rows, the share to flag must be at least {math.ceil(1e6 / n_rows) / 1e4:g}%, "
             "which is about one row."
         )
     if not any(use != "ignore" and (choices.label or (-1,))[0] != place for place, use in enumerate(uses)):

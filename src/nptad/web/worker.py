@@ -106,8 +106,9 @@ def detect(
 ) -> dict[str, Any]:
     """Do the job: the same as ``nptad detect``, into files beside the table."""
     from nptad.detector import NPTAD
-    from nptad.pipeline import DEFAULT_SHARE, detect_table
+    from nptad.pipeline import detect_table
     from nptad.report import summarise
+    from nptad.scoring.calibrate import DEFAULT_RATE
     from nptad.web.pace import Pace, expected_work
 
     home, chosen = Path(directory), Choices.from_dict(choices)
@@ -122,7 +123,7 @@ def detect(
     )
     label = label_column(chosen, columns)
     n_rows, n_features = table.num_rows, table.num_columns - len(ignored) - (label is not None)
-    flagged = max(1, round(n_rows * (chosen.share or DEFAULT_SHARE)))
+    flagged = max(1, round(n_rows * (chosen.share or DEFAULT_RATE)))
     pace = Pace(expected_work(n_rows, n_features, flagged), n_rows, chosen.time_limit)
     hear = _listener(pace, tell)
     with listening(hear), warnings.catch_warnings(record=True) as caught:
