@@ -5,6 +5,18 @@ from nptad.scoring.views.cells import OutsideRange, RareGaps, UnseenValues
 from nptad.scoring.views.mixture import MixtureDensity
 from nptad.scoring.views.nearest import NearestInParts, NearestInQuantiles, NearestInRanges
 
+__all__ = [
+    "VIEWS",
+    "MixtureDensity",
+    "NearestInParts",
+    "NearestInQuantiles",
+    "NearestInRanges",
+    "OutsideRange",
+    "RareGaps",
+    "UnseenValues",
+    "View",
+]
+
 VIEWS: tuple[type[View], ...] = (
     NearestInRanges,
     NearestInQuantiles,

@@ -12,6 +12,7 @@ and ``score``. Two rules for cells: a category differs or does not, and a gap is
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
 from typing import ClassVar, Self
 
 import numpy as np
@@ -19,6 +20,7 @@ import numpy as np
 from nptad.tables.layout import CellLayout
 
 
+@dataclass(frozen=True)
 class View(ABC):
     """How odd a row is, seen in one way."""
 

@@ -1,0 +1,72 @@
+"""The calibrated score: explanations add up to it, files keep it, and its p-values mean what they say."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.stats import binom
+
+from nptad.scoring.folds import left_out_rows
+from nptad.scoring.view_score import ViewScore
+from nptad.scoring.views import VIEWS
+from nptad.tables.layout import CellLayout
+
+LAYOUT = CellLayout(2, (3,))
+
+
+def rows(n_rows: int, seed: int) -> np.ndarray:
+    """Two numbers that depend on one another, a category that depends on both, a few gaps."""
+    random = np.random.default_rng(seed)
+    x = random.normal(size=n_rows)
+    y = x + 0.1 * random.normal(size=n_rows)
+    table = np.column_stack([x, y, np.digitize(x, [-0.5, 0.5])]).astype(np.float32)
+    table[random.random(n_rows) < 0.05, 1] = np.nan
+    return table
+
+
+@pytest.fixture(scope="module")
+def score() -> ViewScore:
+    return ViewScore.fit(rows(300, 0), LAYOUT, left_out_rows(300, 3, seed=0))[0]
+
+
+def test_explanations_add_up_to_the_score_and_name_the_odd_cell(score):
+    x = rows(20, 1)
+    x[0] = [0.0, 6.0, 1]  # the second number does not fit
+    x[1] = [0.0, 0.0, -1]  # a category never seen
+    parts = score.explain(x)
+    assert parts.shape == (20, len(VIEWS), 3)
+    assert (parts >= 0).all()
+    np.testing.assert_allclose(parts.sum(axis=(1, 2)), score.score(x), rtol=1e-9)
+    assert parts[:2].sum(axis=1).argmax(axis=1).tolist() == [1, 2]
+
+
+def test_a_row_that_surprises_no_view_has_no_contributions(score):
+    x = rows(200, 2)
+    ordinary = score.score(x) == 0
+    assert (score.explain(x)[ordinary] == 0).all()
+
+
+def test_scores_survive_a_file(score, tmp_path):
+    x = rows(50, 3)
+    np.savez(tmp_path / "views.npz", **score.to_arrays())
+    with np.load(tmp_path / "views.npz", allow_pickle=False) as arrays:
+        again = ViewScore.from_arrays(dict(arrays))
+    np.testing.assert_array_equal(again.score(x), score.score(x))
+    np.testing.assert_array_equal(again.p_values(x), score.p_values(x))
+
+
+def test_false_alarms_keep_to_their_rate():
+    """Exact binomial bounds over many small tables; the rates of one table depend on its training rows."""
+    alarms = {0.05: 0, 0.1: 0}
+    n_tables, n_new = 30, 100
+    for seed in range(n_tables):
+        fitted, _ = ViewScore.fit(rows(200, 1000 + seed), LAYOUT, left_out_rows(200, 3, seed=seed))
+        p = fitted.p_values(rows(n_new, 2000 + seed))
+        for rate in alarms:
+            alarms[rate] += int((p <= rate).sum())
+    for rate, count in alarms.items():
+        # The rate of a table varies by about its own square root over 200 training rows, which widens the bounds.
+        spread = 1 + n_new / 200
+        n_effective = n_tables * n_new / spread
+        assert count / spread <= binom.ppf(0.999, n_effective, rate)
+        assert count > 0.5 * rate * n_tables * n_new
