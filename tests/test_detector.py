@@ -37,7 +37,7 @@ from nptad.scoring.nearest import nearest_distances
 from nptad.settings import default_members
 from nptad.tables.encode import encode
 from nptad.training.loop import train
-from tiny_detector import tiny
+from tiny_detector import score_all, tiny
 
 
 def related_numbers(n_rows, n_columns=4, seed=0):
@@ -370,7 +370,7 @@ def test_a_poisoned_training_row_does_not_vouch_for_itself(fitted, table):
     innocent = np.flatnonzero(without_it.left_out[:, 7])
     row = poisoned[7:8]
     as_new = without_it.member_scores(row, without_it.assign_members(row))[0, innocent]
-    as_training_row = with_it.scores(row, with_it.assign_members(row))[0]
+    as_training_row = score_all(with_it, row, with_it.assign_members(row))[0]
     assert as_training_row == pytest.approx(gmean(as_new), rel=1e-6)
 
 
@@ -386,7 +386,7 @@ def test_a_single_member_leaves_a_training_row_out_of_its_context(fitted_alone, 
     ensemble = fitted_alone.ensemble_
     assignment = ensemble.assign_members(x)
     np.testing.assert_array_equal(assignment.self_index, np.arange(len(x)))
-    as_new = ensemble.scores(x, dataclasses.replace(assignment, self_index=np.full(len(x), -1)))
+    as_new = score_all(ensemble, x, dataclasses.replace(assignment, self_index=np.full(len(x), -1)))
     assert (-fitted_alone.score_samples(table) != as_new).all()
 
 

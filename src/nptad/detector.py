@@ -97,25 +97,6 @@ class NPTAD(OutlierMixin, BaseEstimator):
     ----------
     model_ : FittedModel
         Everything that was learnt; the other attributes are parts of it.
-    schema_ : Schema
-        What was learnt about the columns.
-    settings_ : Settings
-        The hyper-parameters used.
-    ensemble_ : Ensemble
-        The trained members.
-    history_ : list of dict
-        Step, loss, learning rate and seconds of every training step.
-    offset_ : float
-        Threshold on :meth:`score_samples`.
-    training_scores_ : ndarray
-        :meth:`score_samples` of the training rows that set the threshold: all of them, in order, or for
-        ``contamination="auto"`` a random 2,000 of more.
-    calibration_ : Calibration
-        The same scores under each member, for the p-values of :meth:`detect`.
-    n_features_in_ : int
-        Columns of the training table.
-    feature_names_in_ : ndarray
-        Their names, if they have names.
 
     Examples
     --------
@@ -256,7 +237,7 @@ class NPTAD(OutlierMixin, BaseEstimator):
 
     @property
     def history_(self) -> History:
-        """One entry for each training step."""
+        """Step, loss, learning rate and seconds of every training step."""
         return self.model_.history
 
     @property
@@ -266,7 +247,7 @@ class NPTAD(OutlierMixin, BaseEstimator):
 
     @property
     def training_scores_(self) -> np.ndarray:
-        """:meth:`score_samples` of the training rows that set the threshold."""
+        """:meth:`score_samples` of the training rows that set the threshold: all of them, or 2,000 of more."""
         return self.model_.training_scores
 
     @property

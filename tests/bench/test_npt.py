@@ -25,6 +25,7 @@ from nptad.nn.masks import bank_size
 from nptad.nn.rng import spawn_seeds
 from nptad.scoring.ensemble import fit_ensemble
 from nptad.settings import Settings, default_settings
+from tiny_detector import score_all
 
 TINY = Settings(n_steps=6, embedding_dim=8, n_heads=2, n_layers=2, mask_sizes=(1, 2))
 
@@ -80,7 +81,7 @@ def test_rules_are_the_scores_of_the_library(aggregation, scale_masks):
     (scored,) = run([split], [4], settings)
     layout, train, test = _encode(split)
     ensemble, _ = fit_ensemble(train, layout, settings, spawn_seeds(4, 3), device=torch.device("cpu"))
-    expected = ensemble.scores(test, ensemble.assign_members(test))
+    expected = score_all(ensemble, test, ensemble.assign_members(test))
     np.testing.assert_allclose(scored.scores, expected, rtol=1e-4)
 
 

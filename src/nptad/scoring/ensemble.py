@@ -162,15 +162,6 @@ class Ensemble:
             run(score_member, batches)
         return scores
 
-    def scores(
-        self,
-        x: Float[np.ndarray, "N D"],
-        assignment: MemberAssignment,
-        advance: Callable[[int], None] | None = None,
-    ) -> Float[np.ndarray, " N"]:
-        """Score of each row: the geometric mean over its members, higher = more anomalous."""
-        return assignment.mean(self.member_scores(x, assignment, advance))
-
 
 def fit_ensemble(
     x: Float[np.ndarray, "N D"],
