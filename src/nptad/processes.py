@@ -26,8 +26,7 @@ from nptad.errors import NPTADError
 Message = dict[str, Any]
 
 _LENGTH = 8
-_ENDING_SECONDS = 10
-"""How long a child may take to end after it has closed its messages."""
+_ENDING_SECONDS = 10  # how long a child may take to end after it has closed its messages
 
 
 def send(stream: Any, message: Message, payload: bytes | memoryview = b"") -> None:
@@ -107,21 +106,9 @@ def threads_for_each(n_processes: int) -> int:
 
 
 class Child:
-    """A process that runs one function; killed at the end of a ``with`` block.
+    """A process that runs one function, ``package.module:function``; killed at the end of a ``with`` block.
 
-    Parameters
-    ----------
-    target : str
-        The function, as ``package.module:function``. Modules in the current folder are not found.
-    threads : int, optional
-        Threads of its computations; by default as the environment says.
-    environment : dict, optional
-        More environment variables.
-
-    Raises
-    ------
-    OSError
-        If the process cannot be started.
+    Modules in the current folder are not found. The number of threads is what the environment says by default.
     """
 
     def __init__(

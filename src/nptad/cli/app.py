@@ -7,6 +7,7 @@ import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import asdict
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from cyclopts import App, CycloptsError, Parameter
 from cyclopts.validators import Number
 
+from nptad.cli.arguments import check_places, refuse_mixture, refuse_two_results, row_numbers, writes_parts
 from nptad.errors import InputError, NPTADError, PeerError, TrainingError
 from nptad.training.launch import is_launched, launched_rank, run_together, take_part
 from nptad.wording import visible
@@ -86,7 +88,6 @@ def detect(
     json : bool
         Print a summary as JSON instead of a table.
     """
-    from nptad.cli.arguments import check_places, refuse_two_results
     from nptad.io.formats import output_format
     from nptad.io.read import read_table
     from nptad.io.write import write_table
@@ -121,7 +122,8 @@ def detect(
     if model is not None:
         result.detector.save(model)
     if report is not None or json:
-        summary = summarise(result, source=_source(data), seed=seed)
+        source = "standard input" if data == "-" else Path(data).name
+        summary = summarise(result, source=source, seed=seed)
         if report is not None:
             write_report(summary, report)
         if json:
@@ -164,7 +166,6 @@ def fit(
     json : bool
         Print a description of the model as JSON.
     """
-    from nptad.cli.arguments import check_places
     from nptad.models.folder import require_room
 
     if data == "-" and (nproc > 1 or is_launched()):
@@ -239,7 +240,6 @@ def score(
     json : bool
         Print a summary as JSON on standard output; needs an output file.
     """
-    from nptad.cli.arguments import check_places, refuse_mixture, writes_parts
     from nptad.tables.selection import column_names
 
     refuse_mixture(data, output, fdr, label, jobs, engine, json)
@@ -306,7 +306,6 @@ def explain(
     json : bool
         Print as JSON.
     """
-    from nptad.cli.arguments import row_numbers
     from nptad.io.read import read_table
     from nptad.models.folder import read_schema
     from nptad.tables.selection import column_names, select_columns
@@ -315,13 +314,13 @@ def explain(
     features = select_columns(table, column_names(ignore, table.column_names)).features
     chosen = row_numbers(rows, features.num_rows)
 
-    from nptad.cli.terminal import explanation_dict, print_explanation, print_json
+    from nptad.cli.terminal import print_explanation, print_json
     from nptad.detector import load
     from nptad.pipeline import explain_table
 
     explanation = explain_table(load(model, device), features, chosen)
     if json:
-        print_json(explanation_dict(explanation))
+        print_json([asdict(why) for why in explanation])
     else:
         print_explanation(explanation)
 
@@ -375,7 +374,9 @@ def main() -> None:
     except CycloptsError:
         sys.exit(_USAGE_ERROR)  # cyclopts has said what is wrong
     except NPTADError as error:
-        if not _is_printed_elsewhere(error):
+        # Under torchrun, another process may have the same error or the cause of it, and print that.
+        is_shared = isinstance(error, TrainingError) or isinstance(error.__cause__, PeerError)
+        if launched_rank() == 0 or not is_shared:
             print(f"nptad: {visible(str(error))}", file=sys.stderr)
         sys.exit(_INPUT_ERROR)
     except KeyboardInterrupt:
@@ -395,11 +396,6 @@ def fit_rank(parent: Any) -> None:
             return _fit(**task)
 
     take_part(parent, work)
-
-
-def _is_printed_elsewhere(error: NPTADError) -> bool:
-    """Whether another process, under torchrun, has the same error or the cause of it."""
-    return launched_rank() > 0 and (isinstance(error, TrainingError) or isinstance(error.__cause__, PeerError))
 
 
 @contextmanager
@@ -437,12 +433,11 @@ def _fit(data: str, model: str, ignore: str, checkpoint: str | None, **choices: 
 def _detector(
     names: list[str], categorical: str, seed: int, time_limit: float | None, device: str, quiet: bool
 ) -> NPTAD:
-    from nptad.cli.arguments import require_known
     from nptad.detector import NPTAD
-    from nptad.tables.selection import column_names
+    from nptad.tables.selection import column_names, require_columns
 
     categories = column_names(categorical, names)
-    require_known("--categorical", categories, names)
+    require_columns(categories, names, "--categorical: ")
     return NPTAD(
         categorical_features=categories or None,
         time_limit=time_limit,
@@ -488,7 +483,3 @@ def _facts(detector: NPTAD) -> dict[str, Any]:
         "final_loss": detector.history_[-1]["loss"],
         "settings": detector.settings_.to_dict(),
     }
-
-
-def _source(data: str) -> str:
-    return "standard input" if data == "-" else Path(data).name

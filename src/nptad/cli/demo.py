@@ -7,7 +7,7 @@ import time
 import numpy as np
 import pyarrow as pa
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 from sklearn.datasets import load_wine
 
 from nptad.detector import NPTAD
@@ -16,7 +16,6 @@ from nptad.metrics import ranking_metrics
 from nptad.wording import duration, figure
 
 N_ANOMALIES = 10
-SHOWN_ROWS = 10
 
 
 def run_demo(seed: int = 0) -> None:
@@ -47,12 +46,14 @@ def run_demo(seed: int = 0) -> None:
         f"{len(test)} new wines, {N_ANOMALIES} of them of a third cultivar: F1 {100 * quality['f1_at_k']:.1f}%, "
         f"AUROC {100 * quality['auroc']:.1f}% ({duration(seconds)})."
     )
-    table = Table(title="The ten most anomalous wines and the reasons", title_justify="left")
-    table.add_column("wine", justify="right")
-    table.add_column("score", justify="right")
-    table.add_column("third cultivar?", justify="center")
-    table.add_column("reasons")
-    shown = np.argsort(-scores, kind="stable")[:SHOWN_ROWS]
+    table = Table(
+        *(Column(name, justify="right") for name in ("wine", "score")),
+        "third cultivar?",
+        "reasons",
+        title="The ten most anomalous wines and the reasons",
+        title_justify="left",
+    )
+    shown = np.argsort(-scores, kind="stable")[:10]
     for i, why in zip(shown, detector.explain(test.take(shown)), strict=True):
         table.add_row(str(tested[i]), figure(scores[i]), "yes" if truth[i] else "no", reasons_text(why))
     console.print(table)

@@ -6,7 +6,6 @@ import gzip
 import io
 import sys
 import zlib
-from collections import Counter
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -32,6 +31,7 @@ from nptad.io.formats import (
     name_of,
 )
 from nptad.io.text import one_line, open_delimited, read_json_lines, utf8_pieces
+from nptad.tables.selection import require_distinct
 
 _BLOCK_ROWS = 2**16
 _BEGINNING = 4096
@@ -187,7 +187,8 @@ def _open_parquet(source: Source, where: str) -> OpenTable:
             yield pyarrow.parquet.ParquetFile(file)
 
     with opened() as file:
-        schema, metadata = _checked(file.schema_arrow, where), file.metadata
+        schema, metadata = file.schema_arrow, file.metadata
+        require_distinct(schema.names, where)
         ends = list(accumulate((metadata.row_group(i).num_rows for i in range(metadata.num_row_groups)), initial=0))
 
     def blocks(first_row: int) -> Iterator[pa.Table]:
@@ -209,7 +210,7 @@ def _open_arrow(source: Source, is_stream: bool, where: str) -> OpenTable:
             yield reader.schema, reader if is_stream else map(reader.get_batch, range(reader.num_record_batches))
 
     with opened() as (schema, batches):
-        _checked(schema, where)
+        require_distinct(schema.names, where)
         n_rows = sum(map(len, batches))
 
     def blocks(first_row: int) -> Iterator[pa.Table]:
@@ -225,13 +226,6 @@ def _open_arrow(source: Source, is_stream: bool, where: str) -> OpenTable:
 
 def _native(source: Source, open_path: Callable[[str], pa.NativeFile]) -> pa.NativeFile:
     return pa.BufferReader(source) if isinstance(source, bytes) else open_path(source)
-
-
-def _checked(schema: pa.Schema, where: str) -> pa.Schema:
-    name, count = Counter(schema.names).most_common(1)[0] if schema.names else ("", 0)
-    if count > 1:
-        raise InputError(f"{where} has {count} columns called {name!r}; give each column its own name.")
-    return schema
 
 
 def _validated(batches: Iterator[pa.RecordBatch], schema: pa.Schema, n_rows: int) -> Iterator[pa.Table]:

@@ -15,8 +15,7 @@ from nptad.io.formats import format_of
 from nptad.io.read import OpenTable, open_table
 
 _LARGEST_PART_ROWS, _SMALLEST_PART_ROWS = 2**16, 2**10
-_PART_CELLS = 2**23
-"""Cells of a part at most, 64 MiB as numbers, unless its rows are very long."""
+_PART_CELLS = 2**23  # cells of a part at most, 64 MiB as numbers, unless its rows are very long
 
 
 class TableStream(OpenTable):
@@ -45,12 +44,8 @@ class TableStream(OpenTable):
 def open_stream(path: str | PathLike[str], as_text: Collection[str] = ()) -> TableStream:
     """Open a Parquet, Arrow, CSV or TSV file; a text is read once to find out its encoding and its types.
 
-    The columns ``as_text`` of a text are text, whatever their cells look like.
-
-    Raises
-    ------
-    InputError
-        In one sentence: what is wrong, where, and what to do. Damage further on in the file shows when it is reached.
+    The columns ``as_text`` of a text are text, whatever their cells look like. Damage further on in the file shows
+    when it is reached.
     """
     format = format_of(path)
     if format == "jsonl":

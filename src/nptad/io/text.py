@@ -312,11 +312,9 @@ def _json_column(column: pa.ChunkedArray) -> pa.ChunkedArray:
 def _parts(table: pa.Table, convert: Callable[[pa.ChunkedArray], pa.ChunkedArray]) -> Iterator[pa.Table]:
     """Slices of a flat table with converted columns, so that only a part of it is in memory twice."""
     for field in table.schema:
-        kind = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
-        if not (_is_text(kind) or pa.types.is_primitive(kind) or pa.types.is_decimal(kind) or pa.types.is_null(kind)):
-            raise InputError(
-                f"Column {_shown(field.name)} holds {kind}, which a text file cannot hold; write Parquet or Arrow."
-            )
+        if not fits_text_file(field.type):
+            held = f"Column {_shown(field.name)} holds {field.type}"
+            raise InputError(f"{held}, which a text file cannot hold; write Parquet or Arrow.")
     for start in range(0, max(table.num_rows, 1), _ROWS_AT_ONCE):
         part = table.slice(start, _ROWS_AT_ONCE)
         yield pa.table([convert(_decoded(column)) for column in part.columns], table.column_names)
@@ -326,6 +324,13 @@ def _decoded(column: pa.ChunkedArray) -> pa.ChunkedArray:
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
     return column.cast(pa.large_string()) if _is_text(column.type) else column
+
+
+def fits_text_file(kind: pa.DataType) -> bool:
+    """Whether a text file can hold cells of this type: no lists, no bytes."""
+    if pa.types.is_dictionary(kind):
+        kind = kind.value_type
+    return _is_text(kind) or pa.types.is_primitive(kind) or pa.types.is_decimal(kind) or pa.types.is_null(kind)
 
 
 def _is_text(kind: pa.DataType) -> bool:

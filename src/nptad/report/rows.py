@@ -17,17 +17,10 @@ from nptad.wording import cell, rounded, shorten, shorten_value
 if TYPE_CHECKING:
     from nptad.detector import NPTAD
 
-LISTED_ROWS = 200
-"""Rows listed at most, by default."""
-
-SHOWN_REASONS = 10
-"""Cells with the largest contributions that are listed for a row; the others are summed up."""
-
-ATTENDED_ROWS = 5
-"""Training rows with the largest weights that are listed for a row."""
-
-TRAINING_CELLS = 3
-"""Cells listed of a training row: those in the columns of the first reasons."""
+LISTED_ROWS = 200  # rows listed at most, by default
+SHOWN_REASONS = 10  # cells with the largest contributions that are listed for a row; the others are summed up
+ATTENDED_ROWS = 5  # training rows with the largest weights that are listed for a row
+TRAINING_CELLS = 3  # cells listed of a training row: those in the columns of the first reasons
 
 
 def count_missing(schema: Schema, columns: RawColumns) -> list[int]:

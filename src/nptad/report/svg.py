@@ -17,8 +17,7 @@ Point = tuple[float, float]
 _HEIGHT, _TOP, _BOTTOM = 248, 14, 36
 _PLOT = _HEIGHT - _TOP - _BOTTOM
 _BASE = _TOP + _PLOT
-_WIDTH = 1000
-"""Width of a nested picture in its own units."""
+_WIDTH = 1000  # width of a nested picture in its own units
 
 
 def bar(share: float) -> str:
@@ -39,14 +38,7 @@ def bar(share: float) -> str:
 def histogram(scores: dict[str, Any], threshold: float | None, flagged: Sequence[float]) -> str:
     """Bars of all rows and the flagged among them, the outline of the training rows, and the lowest flagged score.
 
-    Parameters
-    ----------
-    scores : dict
-        ``scores`` of a summary.
-    threshold : float, optional
-        The lowest flagged score.
-    flagged : sequence of float
-        Scores to mark one by one below the axis.
+    ``scores`` are those of a summary; the ``flagged`` ones are marked one by one below the axis.
     """
     edges, counts, log = scores["edges"], scores["counts"], scores["log"]
     scaled = _scaled(scores["training"], sum(counts))
@@ -95,13 +87,7 @@ def curve(points: Sequence[Sequence[float]], reference: Sequence[Point]) -> str:
 
 
 def training_curve(points: Sequence[Sequence[float]]) -> str:
-    """Mean loss against the step, in the band of the losses of the steps around it.
-
-    Parameters
-    ----------
-    points : sequence
-        ``curve`` of a summary's ``training``: step, mean, lowest and highest loss.
-    """
+    """Mean loss against the step, in the band of the lowest and highest losses, from ``curve`` of a summary."""
     first, last = points[0][0], points[-1][0]
     highest = max(point[3] for point in points) or 1.0
     ticks = linear_ticks(0, highest)

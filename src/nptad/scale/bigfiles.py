@@ -79,32 +79,14 @@ def score_files(
     engine: Engine = local_workers,
     verbose: bool = False,
 ) -> FilesScored:
-    """Score table files into a directory of Parquet parts.
+    """Score Parquet, Arrow, CSV or TSV files into a directory of Parquet parts.
 
-    Run again after it was stopped in any way, it goes on with the parts that are missing.
+    The parts are called ``part-<input>-<part>.parquet``: in the order of their names, they have the rows of all inputs
+    in their order, with the columns ``file``, ``row`` (in that file, from 0), the ignored ones and the results. Run
+    again after it was stopped in any way, it goes on with the parts that are missing.
 
-    Parameters
-    ----------
-    options : ScoringOptions
-        The model and what to do with it.
-    inputs : sequence of str
-        Parquet, Arrow, CSV or TSV files.
-    output : path
-        Directory for ``part-<input>-<part>.parquet``: in the order of their names, the rows of all inputs in their
-        order, with the columns ``file``, ``row`` (in that file, from 0), the ignored ones and the results.
-    jobs : int, optional
-        Worker processes; by default one for each core, or for each GPU.
-    engine : callable, optional
-        Where the workers come from; by default they are processes on this machine.
-    verbose : bool
-        Show a progress bar.
-
-    Raises
-    ------
-    InputError
-        If a file is damaged or does not fit the model. The other files are scored and kept nevertheless.
-    WorkerError
-        If a worker was killed. What is finished is kept.
+    If a file is damaged or does not fit the model, the other files are scored before the InputError is raised. If a
+    worker was killed, what is finished is kept.
     """
     scorer = ArrowScorer(replace(options, device="cpu"))  # a model that cannot be used shows now
     made_with = {

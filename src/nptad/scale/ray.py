@@ -21,8 +21,7 @@ from nptad.scale.worker import score_table
 
 __all__ = ["score_dataset"]
 
-BATCH_ROWS = 2**14
-"""Rows that an actor of Ray Data gets at a time."""
+BATCH_ROWS = 2**14  # rows that an actor of Ray Data gets at a time
 
 
 def connect() -> Any:

@@ -66,16 +66,9 @@ class TypeInference:
 
     Call :meth:`look` with every block, then :meth:`read` with each of them: it gives the cells as whole numbers,
     numbers, truth values or times if all cells of the column are such; otherwise they stay text. Missing cells fit any
-    type, however they are spelt. Padded numbers like 00123 are names of something and stay text.
+    type, however they are spelt. Padded numbers like 00123 are names of something and stay text. The parsers say what
+    the cells may be, in order of preference: :data:`VALUES`, :data:`TIMES`, or none for text.
 
-    Parameters
-    ----------
-    parsers : sequence of Parser
-        What the cells may be, in order of preference: :data:`VALUES`, :data:`TIMES`, or none for text.
-
-    Examples
-    --------
-    >>> import pyarrow as pa
     >>> blocks = [pa.chunked_array([["1", "NA"]]), pa.chunked_array([["2.5"]])]
     >>> column = TypeInference(VALUES)
     >>> for block in blocks:

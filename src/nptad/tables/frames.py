@@ -19,6 +19,7 @@ import pyarrow as pa
 from narwhals.exceptions import DuplicateError
 
 from nptad.errors import CellTypeError, InputError
+from nptad.tables.selection import require_distinct
 
 Content = Literal["number", "boolean", "text", "time", "duration"]
 """What the cells of a column are. Times are seconds since 1970 (UTC), durations and times of day are seconds."""
@@ -57,11 +58,10 @@ def read_columns(table: Any, first_row: int = 0) -> RawColumns:
     except DuplicateError as error:
         raise InputError(f"{' '.join(str(error).split())}; give each column its own name.") from error
     _require_cells(*frame.shape)
-    names: list[str | int] = [str(name) for name in frame.columns]
-    if len(set(names)) < len(names):
-        twice = next(name for name in names if names.count(name) > 1)
-        raise InputError(f"Two columns are called {twice!r}; give each column its own name.")
-    cells, content = {}, {}
+    names = [str(name) for name in frame.columns]
+    require_distinct(names, "The table")
+    cells: dict[str | int, np.ndarray] = {}
+    content: dict[str | int, Content] = {}
     for name, series in zip(names, frame.iter_columns(), strict=True):
         cells[name], content[name] = _read_series(series, name, first_row)
     return RawColumns(cells, content, len(frame), True, backend_of(table), first_row)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-UNSEEN = -1
-"""Code of a category that did not occur in training."""
+UNSEEN = -1  # code of a category that did not occur in training
 
 
 @dataclass(frozen=True)

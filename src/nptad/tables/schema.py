@@ -15,8 +15,7 @@ from nptad.tables.cells import looks_like
 from nptad.tables.frames import Content, RawColumns, read_columns
 from nptad.tables.layout import CellLayout
 
-MAX_CATEGORIES = 100
-"""A column keeps at most this many categories; the rarest are pooled beyond it."""
+MAX_CATEGORIES = 100  # a column keeps at most this many categories; the rarest are pooled beyond it
 
 
 OPEN_SHARE = 0.05
@@ -101,20 +100,12 @@ class Schema:
 
 
 def learn_schema(table: Any, categorical_features: Sequence[str | int] | None = None) -> Schema:
-    """Learn the columns of a training table.
+    """Learn the columns of a training table: a DataFrame, a pyarrow table or a 2-D array.
 
-    Parameters
-    ----------
-    table : DataFrame, pyarrow.Table or 2-D array
-        The training rows.
-    categorical_features : sequence of names or positions, optional
-        The columns that are categories, besides those that hold text or truth values; no other number column is
-        one. By default every number column with at most two different values is: as a standardised number, a rare
-        flag would drown the score.
+    ``categorical_features`` are the names or positions of the columns that are categories, besides those that hold text
+    or truth values; no other number column is one. By default every number column with at most two different values
+    is: as a standardised number, a rare flag would drown the score.
 
-    Examples
-    --------
-    >>> import numpy as np
     >>> schema = learn_schema(np.array([[0.5, 1], [1.5, 0], [2.5, 1], [3.5, np.nan]]))
     >>> [(c.kind, c.categories) for c in schema.columns]
     [('numeric', ()), ('categorical', (0.0, 1.0))]

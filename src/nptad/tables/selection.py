@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 
@@ -12,8 +13,6 @@ import pyarrow as pa
 from nptad.errors import InputError
 
 _TRUE = {"1", "1.0", "true", "yes", "anomaly", "outlier"}
-
-
 _FALSE = {"0", "0.0", "false", "no", "normal", "inlier", "-1", "-1.0"}
 
 
@@ -21,14 +20,10 @@ _FALSE = {"0", "0.0", "false", "no", "normal", "inlier", "-1", "-1.0"}
 class Selection:
     """The columns of a table by their part in the analysis."""
 
-    features: pa.Table
-    """What the model sees."""
-    labels: np.ndarray | None
-    """True for rows that are known anomalies; never seen by the model."""
-    keys: pa.Table
-    """Ignored columns, which tell rows apart."""
-    carried: pa.Table
-    """Ignored columns and the label, which results carry along to tell rows apart."""
+    features: pa.Table  # what the model sees
+    labels: np.ndarray | None  # true for rows that are known anomalies; never seen by the model
+    keys: pa.Table  # ignored columns, which tell rows apart
+    carried: pa.Table  # ignored columns and the label, which results carry along
 
 
 def select_columns(table: pa.Table, ignore: Sequence[str] = (), label: str | None = None) -> Selection:
@@ -47,9 +42,9 @@ def select_columns(table: pa.Table, ignore: Sequence[str] = (), label: str | Non
     name, labels = None, None
     if label is not None:
         name, value = split_label(label, table.column_names)
-        _require_columns(table, [name])
+        require_columns([name], table.column_names)
         labels = _labels(table[name], name, value)
-    _require_columns(table, ignore)
+    require_columns(ignore, table.column_names)
     keys = list(dict.fromkeys(ignore))
     aside = [*keys, *([name] if name is not None and name not in ignore else [])]
     features = table.drop_columns(aside)
@@ -73,10 +68,19 @@ def split_label(label: str, names: Collection[str]) -> tuple[str, str | None]:
     return (label, None) if place is None else (label[:place], label[place + 1 :])
 
 
-def _require_columns(table: pa.Table, names: Sequence[str]) -> None:
+def require_columns(names: Iterable[str], existing: Sequence[str], where: str = "") -> None:
+    """Refuse names that are not columns; ``where`` says in a message where the names come from."""
     for name in names:
-        if name not in table.column_names:
-            raise InputError(f"There is no column {name!r}; the table has {', '.join(table.column_names[:20])}.")
+        if name not in existing:
+            there = "there" if where else "There"
+            raise InputError(f"{where}{there} is no column {name!r}; the table has {', '.join(existing[:20])}.")
+
+
+def require_distinct(names: Sequence[str], where: str) -> None:
+    """Refuse several columns of the same name."""
+    name, count = Counter(names).most_common(1)[0] if names else ("", 0)
+    if count > 1:
+        raise InputError(f"{where} has {count} columns called {name!r}; give each column its own name.")
 
 
 def _labels(column: pa.ChunkedArray, name: str, anomaly: str | None) -> np.ndarray:

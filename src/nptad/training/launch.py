@@ -22,8 +22,7 @@ from nptad.processes import Child, Message, Parent, error_from_dict, error_to_di
 STORE = "NPTAD_STORE"
 """The environment variable that names the file through which the processes find one another."""
 
-_ENDING_SECONDS = 5.0
-"""How long a process may take to end, or to report why another one lost it."""
+_ENDING_SECONDS = 5.0  # how long a process may take to end, or to report why another one lost it
 
 _LOOPBACK = {"linux": "lo", "darwin": "lo0"}
 
@@ -39,26 +38,11 @@ def launched_rank() -> int:
 
 
 def run_together(target: str, task: dict[str, Any], n_processes: int) -> Any:
-    """Run a function in several processes that train together.
+    """Run a function in several processes that train together; returns the result of the first of them.
 
-    Parameters
-    ----------
-    target : str
-        A ``package.module:function`` that calls :func:`take_part`.
-    task : dict
-        What each process does: arguments that fit into JSON.
-    n_processes : int
-        How many.
-
-    Returns
-    -------
-    object
-        The result of the first process.
-
-    Raises
-    ------
-    NPTADError
-        The error of the process that failed first, or TrainingError if a process died. The others are stopped.
+    ``target`` is a ``package.module:function`` that calls :func:`take_part` with arguments from ``task``, which fit
+    into JSON. The error of the process that failed first is raised, or TrainingError if a process died; the others are
+    stopped.
     """
     messages: queue.Queue[Any] = queue.Queue()
     children: list[Child] = []

@@ -11,12 +11,10 @@ import pyarrow as pa
 
 from nptad.web.choices import Choices, default_choices
 
-LABEL = ("booking", "wrong")
-"""Column and value that mark the anomalies."""
+LABEL = ("booking", "wrong")  # column and value that mark the anomalies
 
 _ROWS, _ERRORS = 96, 6
-_SECONDS = 20.0
-"""Of training at most: enough to find most of the errors, whatever the machine."""
+_SECONDS = 20.0  # of training at most: enough to find most of the errors, whatever the machine
 
 _SERVICES = ("economy", "standard", "express")
 _ZONES = ("city", "country", "abroad")

@@ -12,8 +12,7 @@ _TRAINING_FACTOR = 3.0
 """A training step is about three times the work of scoring the same rows: a backward pass costs two forward passes."""
 
 _EXPLAINING_FACTOR = 4.0
-_FIRST_SECONDS = 1.0
-"""A phase is measured after this time."""
+_FIRST_SECONDS = 1.0  # a phase is measured after this time
 
 
 def expected_work(n_rows: int, n_features: int, n_explained: int) -> dict[str, float]:
@@ -39,18 +38,8 @@ def expected_work(n_rows: int, n_features: int, n_explained: int) -> dict[str, f
 class Pace:
     """Turns the progress of single phases into the share done and the time left of the whole job.
 
-    The speed of the current phase is measured. Later phases are estimated from their work and the last measured speed.
-
-    Parameters
-    ----------
-    work : mapping
-        Expected work of each phase, in the order of the phases.
-    n_rows : int
-        Number of rows to score.
-    training_limit : float, optional
-        Seconds after which training ends.
-    clock : function
-        Returns the time in seconds.
+    The speed of the current phase is measured. Later phases are estimated from their expected work and the last
+    measured speed.
     """
 
     def __init__(

@@ -15,31 +15,19 @@ from nptad.processes import Child
 from nptad.web.choices import Choices
 from nptad.web.jobs import Job, Store
 
-WORKER = "nptad.web.worker:work"
-"""What runs in the processes."""
+WORKER = "nptad.web.worker:work"  # what runs in the processes
 
 CRASHED = "The process that worked on it crashed or was killed, perhaps for lack of memory; nothing else was harmed."
 
-READING_SECONDS = 600.0
-"""Time for reading an upload."""
-
-TERM_SECONDS = 3.0
-"""Time for a process to end before it is killed."""
+READING_SECONDS = 600.0  # time for reading an upload
+TERM_SECONDS = 3.0  # time for a process to end before it is killed
 
 
 class Runner:
     """Runs the jobs of a store, in the order in which they were submitted.
 
-    All methods belong to one event loop, so that states change one after the other.
-
-    Parameters
-    ----------
-    store : Store
-        The jobs.
-    max_bytes, max_rows : int
-        Limits of a table.
-    worker : str
-        The function that runs in the processes, as ``package.module:function``.
+    All methods belong to one event loop, so that states change one after the other. ``worker`` is the function that
+    runs in the processes, as ``package.module:function``.
     """
 
     def __init__(self, store: Store, max_bytes: int, max_rows: int, worker: str = WORKER) -> None:
@@ -68,13 +56,7 @@ class Runner:
         await self._loop
 
     async def inspect(self, directory: Path, name: str, format: str | None) -> dict[str, Any]:
-        """Have an upload read: its rows, columns and proposed choices.
-
-        Raises
-        ------
-        InputError
-            If it is not a table that can be used.
-        """
+        """Have an upload read: its rows, columns and proposed choices."""
         task = {
             "do": "inspect",
             "directory": str(directory),
