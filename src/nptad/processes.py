@@ -32,8 +32,6 @@ _ENDING_SECONDS = 10  # how long a child may take to end after it has closed its
 def send(stream: Any, message: Message, payload: bytes | memoryview = b"") -> None:
     """Write a message; EOFError if the other side is gone.
 
-    Examples
-    --------
     >>> import io
     >>> stream = io.BytesIO()
     >>> send(stream, {"rows": 2}, b"data")
@@ -80,8 +78,6 @@ def error_to_dict(error: NPTADError) -> dict[str, str]:
 def error_from_dict(content: Mapping[str, str]) -> NPTADError:
     """The error in a message; only errors of ours can be made from one.
 
-    Examples
-    --------
     >>> error_from_dict(error_to_dict(errors.InputError("The table has no rows.")))
     InputError('The table has no rows.')
     >>> error_from_dict({"type": "SystemExit", "text": "stop"})

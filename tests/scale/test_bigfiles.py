@@ -26,8 +26,7 @@ from nptad.errors import TableWarning, WorkerError
 from nptad.io.write import write_table
 from nptad.scale.arrow import ScoringOptions, open_scorer
 from nptad.scale.bigfiles import find_files, score_files
-from nptad.scale.processes import LocalWorker, local_workers
-from nptad.scale.worker import score_table
+from nptad.scale.processes import LocalWorker, local_workers, score_table
 from order_tables import orders
 
 

@@ -41,8 +41,6 @@ Place = str | PathLike[str] | BinaryIO
 def format_of(path: Place) -> str:
     """The format that the suffix of a path says.
 
-    Examples
-    --------
     >>> format_of("Table.TXT"), format_of("scores.tsv.gz")
     ('csv', 'tsv')
     """
@@ -61,8 +59,6 @@ def format_of(path: Place) -> str:
 def output_format(target: str | PathLike[str]) -> str:
     """The format in which :func:`nptad.io.write.write_table` would write to a path or "-".
 
-    Examples
-    --------
     >>> output_format("scores.csv.gz"), output_format("-")
     ('csv', 'csv')
     """

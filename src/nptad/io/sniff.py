@@ -62,8 +62,6 @@ def to_utf8(pieces: Callable[[], Iterable[bytes]], where: str) -> Callable[[], I
 
     ``pieces()`` is the text from its beginning, in pieces of any size, and so is what the result returns.
 
-    Examples
-    --------
     >>> b"".join(to_utf8(lambda: [b"caf", b"\xe9"], "menu.csv")()).decode()
     'café'
     """
@@ -154,8 +152,6 @@ def without_blank_lines(data: bytes, delimiter: bytes) -> bytes:
 def records(data: bytes, delimiter: bytes, line: int = 1) -> Iterator[TextRecord]:
     r"""The records of a text in UTF-8 that begins on the given line, without blank lines; slow, for a part of a text.
 
-    Examples
-    --------
     >>> [(record.line, record.cells) for record in records(b'a,b\n"1\n2",3\n\n4,5', b",")]
     [(1, ['a', 'b']), (2, ['1\n2', '3']), (5, ['4', '5'])]
     """
@@ -187,8 +183,6 @@ def record_blocks(
 
     The ``start`` bytes before the given line are left out.
 
-    Examples
-    --------
     >>> list(record_blocks([b'a,b\n"1', b'\n2",3\n4', b",5"], b",", "x.csv"))
     [(1, b'a,b\n'), (2, b'"1\n2",3\n'), (4, b'4,5')]
     """
@@ -240,8 +234,6 @@ def sniff_delimiter(data: bytes) -> bytes:
     header, then the one by which most cells are quoted as a whole, or decimal numbers, or free of quotation marks and
     other delimiters.
 
-    Examples
-    --------
     >>> sniff_delimiter(b"Weight, kg;Height, m\n71,5;1,83\n")
     b';'
     >>> sniff_delimiter(b"Weight, kg\tHeight, m\n71.5\t1.83\n")
@@ -286,8 +278,6 @@ def looks_like_data(names: Sequence[str]) -> bool:
     Numbers alone are labels only if they count (0, 1, 2 or 2019, 2020). Numbers among names are if they rise (0.25,
     0.5, 0.75), and whole ones if they fall.
 
-    Examples
-    --------
     >>> looks_like_data(["5.1", "3.5", "Iris-setosa"]), looks_like_data(["country", "2019", "2020"])
     (True, False)
     """

@@ -94,14 +94,10 @@ def _write_arrow(table: pa.Table, sink: BinaryIO) -> None:
         writer.write_table(table)
 
 
-def _write_parquet(table: pa.Table, sink: BinaryIO) -> None:
-    pyarrow.parquet.write_table(table, sink)
-
-
 _WRITERS: dict[str, Callable[[pa.Table, BinaryIO], None]] = {
     "csv": partial(write_delimited, delimiter=","),
     "tsv": partial(write_delimited, delimiter="\t"),
     "jsonl": write_json_lines,
-    "parquet": _write_parquet,
+    "parquet": pyarrow.parquet.write_table,
     "arrow": _write_arrow,
 }

@@ -15,9 +15,8 @@ from typing import Any
 import pyarrow as pa
 
 from nptad.errors import InputError, NPTADError, WorkerError
-from nptad.scale.arrow import ArrowScorer, ScoringOptions
-from nptad.scale.processes import Report, Worker
-from nptad.scale.worker import score_table
+from nptad.scale.arrow import ArrowScorer, ScoringOptions, open_scorer
+from nptad.scale.processes import Report, Worker, score_table
 
 __all__ = ["score_dataset"]
 
@@ -74,12 +73,7 @@ def score_dataset(
     """
     ray = connect()
     options = ScoringOptions(
-        str(Path(model).resolve()),
-        tuple(ignore),
-        false_alarm_rate,
-        reasons,
-        "cuda" if num_gpus else "cpu",
-        num_cpus,
+        str(Path(model).resolve()), tuple(ignore), false_alarm_rate, reasons, "cuda" if num_gpus else "cpu", num_cpus
     )
     room = ray.cluster_resources()
     most = int(room.get("GPU", 0) // num_gpus if num_gpus else room["CPU"] // num_cpus)
@@ -134,13 +128,11 @@ class _TableActor:
 
     def __init__(self, options: ScoringOptions) -> None:
         self._options = options
-        self._scorer: ArrowScorer | None = None
 
     def score(self, table: pa.Table) -> tuple[pa.Table | None, list[str], str | None]:
         """Result, notes, and what is wrong with the rows, if something is."""
         try:
-            self._scorer = self._scorer or ArrowScorer(self._options)
-            return *score_table(self._scorer, table), None
+            return *score_table(open_scorer(self._options), table), None
         except NPTADError as error:
             return None, [], str(error)
 

@@ -37,8 +37,6 @@ _TIME_OF_DAY = r"^\d{2}:\d{2}(:\d{2}(\.\d{1,6})?)?$"
 def looks_like(cell: str, content: str) -> bool:
     """True if a text fits into a column of numbers, truth values, times or times of day, be it as a missing cell.
 
-    Examples
-    --------
     >>> [looks_like(cell, "number") for cell in ("2.5", "-", "22OO", "007")]
     [True, True, False, False]
     """

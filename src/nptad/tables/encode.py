@@ -134,8 +134,6 @@ def decode_cell(column: Column, encoded: float) -> Category | None:
 def readable(column: Column, value: Category | None) -> Category | None:
     """The value as a person reads it: times as ISO text (UTC), durations as days and a clock, all else as it is.
 
-    Examples
-    --------
     >>> readable(Column("from", "numeric", "time"), 1.7e9), readable(Column("lasts", "numeric", "duration"), -90061.5)
     ('2023-11-14T22:13:20', '-1 d 01:01:01.500000')
     """

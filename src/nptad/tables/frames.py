@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import numbers
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, time, timedelta
 from importlib.util import find_spec
@@ -137,9 +137,7 @@ def _read_series(series: nw.Series[Any], name: str | int, first_row: int) -> tup
     values[:] = series.to_list()
     if isinstance(dtype, nw.Categorical | nw.Enum):
         # Whatever the categories are, numbers too, the table's author has called them categories.
-        return texts(
-            [None if _is_missing(v) else _plain(v, name, row) for row, v in enumerate(values, first_row)]
-        ), "text"
+        return texts(_plain_cells(values, name, first_row)), "text"
     return _read_values(values, name, first_row)
 
 
@@ -157,22 +155,27 @@ def _read_values(values: np.ndarray, name: str | int, first_row: int) -> tuple[n
         micros = values.astype(f"{values.dtype.kind}8[us]")
         content = "time" if values.dtype.kind == "M" else "duration"
         return np.where(np.isnat(micros), np.nan, micros.astype(np.int64) / 1e6), content
-    cells = np.array(
-        [None if _is_missing(v) else _plain(v, name, row) for row, v in enumerate(values, first_row)], dtype=object
-    )
+    cells = _plain_cells(values, name, first_row)
     present = [v for v in cells if v is not None]
     if present and all(isinstance(v, bool) for v in present):
-        return cells, "boolean"
-    if all(isinstance(v, float) for v in present):
-        return _finite(
-            np.array([np.nan if v is None else v for v in cells], dtype=np.float64), name, first_row
-        ), "number"
-    if all(isinstance(v, datetime) for v in present):
-        # Without a time zone, timestamp() would count from the time zone of the machine.
-        return np.array([np.nan if v is None else v.replace(tzinfo=UTC).timestamp() for v in cells]), "time"
-    if all(isinstance(v, timedelta) for v in present):
-        return np.array([np.nan if v is None else v.total_seconds() for v in cells]), "duration"
+        return np.array(cells, dtype=object), "boolean"
+    for kind, content, to_float in _NUMBER_LIKE:
+        if all(isinstance(v, kind) for v in present):
+            floats = np.array([np.nan if v is None else to_float(v) for v in cells], dtype=np.float64)
+            return _finite(floats, name, first_row), content
     return texts(cells), "text"
+
+
+_NUMBER_LIKE: tuple[tuple[type, Content, Callable[[Any], float]], ...] = (
+    (float, "number", float),
+    # Without a time zone, timestamp() would count from the time zone of the machine.
+    (datetime, "time", lambda v: v.replace(tzinfo=UTC).timestamp()),
+    (timedelta, "duration", timedelta.total_seconds),
+)
+
+
+def _plain_cells(values: np.ndarray, name: str | int, first_row: int) -> list[Any]:
+    return [None if _is_missing(v) else _plain(v, name, row) for row, v in enumerate(values, first_row)]
 
 
 def _is_missing(value: Any) -> bool:

@@ -17,18 +17,13 @@ from nptad.tables.layout import CellLayout
 
 MAX_CATEGORIES = 100  # a column keeps at most this many categories; the rarest are pooled beyond it
 
-
 OPEN_SHARE = 0.05
 """Share of cells with a category of their own above which a column with many categories counts as open to new ones."""
-
 
 MOSTLY_NUMBERS = 0.9
 """Share of numbers among the cells of a text column from which on the others are taken for mistakes, and told."""
 
-
 Kind = Literal["numeric", "categorical", "ignored"]
-
-
 Category = str | float | bool
 
 
@@ -155,18 +150,16 @@ def _learn_column(raw: RawColumns, name: str | int, chosen: set[str | int] | Non
             if scale > 0:
                 return Column(name, "numeric", content, mean=mean, scale=scale, missing=missing)
     values, counts = np.unique(present, return_counts=True)
-    if len(values) > MAX_CATEGORIES:
-        # Good and Turing: the next cell is a new category about as often as a category occurred just once.
-        is_open = (counts == 1).sum() / len(present) >= OPEN_SHARE
-        order = np.argsort(-counts, kind="stable")
-        # Of categories that occurred once some would be kept by chance, and seem rarer than the others.
-        n_kept = min(MAX_CATEGORIES - 1, (counts > 1).sum()) if is_open else MAX_CATEGORIES - 1
-        kept, rare = (tuple(values[np.sort(part)].tolist()) for part in np.split(order, [n_kept]))
-        pooled = () if is_open else rare
-        return Column(
-            name, "categorical", content, categories=kept, pooled=pooled, open_vocabulary=bool(is_open), missing=missing
-        )
-    return Column(name, "categorical", content, categories=tuple(values.tolist()), missing=missing)
+    if len(values) <= MAX_CATEGORIES:
+        return Column(name, "categorical", content, categories=tuple(values.tolist()), missing=missing)
+    # Good and Turing: the next cell is a new category about as often as a category occurred just once.
+    is_open = bool((counts == 1).sum() / len(present) >= OPEN_SHARE)
+    order = np.argsort(-counts, kind="stable")
+    # Of categories that occurred once some would be kept by chance, and seem rarer than the others.
+    n_kept = min(MAX_CATEGORIES - 1, (counts > 1).sum()) if is_open else MAX_CATEGORIES - 1
+    kept, rare = (tuple(values[np.sort(part)].tolist()) for part in np.split(order, [n_kept]))
+    learnt = Column(name, "categorical", content, categories=kept, open_vocabulary=is_open, missing=missing)
+    return learnt if is_open else dataclasses.replace(learnt, pooled=rare)
 
 
 def _report_columns(columns: tuple[Column, ...], raw: RawColumns) -> None:

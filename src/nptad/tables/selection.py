@@ -32,8 +32,6 @@ def select_columns(table: pa.Table, ignore: Sequence[str] = (), label: str | Non
     ``label`` is the name of a column of 0 and 1 (or true and false), or ``name=value`` where that value marks the
     anomalies.
 
-    Examples
-    --------
     >>> table = pa.table({"id": [7, 8], "x": [0.1, 0.2], "kind": ["good", "bad"]})
     >>> selection = select_columns(table, ["id"], "kind=bad")
     >>> selection.features.column_names, selection.labels.tolist(), selection.carried.column_names
@@ -56,8 +54,6 @@ def select_columns(table: pa.Table, ignore: Sequence[str] = (), label: str | Non
 def split_label(label: str, names: Collection[str]) -> tuple[str, str | None]:
     """Column and value of ``name=value``, the longest name that is a column; None as value for a column alone.
 
-    Examples
-    --------
     >>> split_label("kind=a=b", ["kind", "size"]), split_label("kind=a", ["kind", "kind=a"])
     (('kind', 'a=b'), ('kind=a', None))
     """
@@ -115,8 +111,6 @@ def _is_spelt(value: object, text: str) -> bool:
 def column_names(text: str, existing: Collection[str]) -> list[str]:
     """The names in a list that is separated by commas, the longest that exists first: a name may have commas in it.
 
-    Examples
-    --------
     >>> column_names("id,Weight, kg", ["id", "Weight, kg", "size"])
     ['id', 'Weight, kg']
     """

@@ -37,8 +37,6 @@ class Ranks:
 
     Values that they exchange are made of what JSON has, and of tensors.
 
-    Examples
-    --------
     >>> alone = Ranks()
     >>> alone.rank, alone.size, alone.gather("mine")
     (0, 1, ['mine'])

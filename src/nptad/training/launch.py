@@ -12,12 +12,11 @@ import sys
 import tempfile
 from collections.abc import Callable
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
 
 from nptad.errors import NPTADError, PeerError, TrainingError
-from nptad.processes import Child, Message, Parent, error_from_dict, error_to_dict, threads_for_each
+from nptad.processes import Child, Parent, error_from_dict, error_to_dict, threads_for_each
 
 STORE = "NPTAD_STORE"
 """The environment variable that names the file through which the processes find one another."""
@@ -46,17 +45,21 @@ def run_together(target: str, task: dict[str, Any], n_processes: int) -> Any:
     """
     messages: queue.Queue[Any] = queue.Queue()
     children: list[Child] = []
+    threads = threads_for_each(n_processes)
+
+    def start(rank: int, folder: str) -> None:
+        child = Child(target, threads=threads, environment=_place(rank, n_processes, folder))
+        children.append(child)
+        child.listen(lambda message: messages.put((rank, message)))
+        with suppress(EOFError):  # its end is the next message
+            child.send(task)
+
     before = signal.signal(signal.SIGTERM, _stop)
     try:
         with tempfile.TemporaryDirectory(prefix="nptad-") as folder:
             try:
-                threads = threads_for_each(n_processes)
                 for rank in range(n_processes):
-                    child = Child(target, threads=threads, environment=_place(rank, n_processes, folder))
-                    children.append(child)
-                    child.listen(partial(_put, messages, rank))
-                    with suppress(EOFError):  # its end is the next message
-                        child.send(task)
+                    start(rank, folder)
                 return _first_result(children, messages)
             except BaseException:
                 for child in children:
@@ -92,10 +95,6 @@ def _place(rank: int, size: int, folder: str) -> dict[str, str]:
     if sys.platform in _LOOPBACK:
         variables |= {f"{library}_SOCKET_IFNAME": _LOOPBACK[sys.platform] for library in ("GLOO", "NCCL")}
     return variables
-
-
-def _put(messages: queue.Queue[Any], rank: int, message: Message | None) -> None:
-    messages.put((rank, message))
 
 
 def _first_result(children: list[Child], messages: queue.Queue[Any]) -> Any:

@@ -25,8 +25,6 @@ def example_table(seed: int = 0) -> pa.Table:
 
     Weight follows from the size, price from weight, service and zone, days from service and zone.
 
-    Examples
-    --------
     >>> table = example_table()
     >>> table.num_rows, table["booking"].to_pylist().count("wrong"), table["height_cm"].null_count > 0
     (96, 6, True)

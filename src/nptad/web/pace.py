@@ -18,8 +18,6 @@ _FIRST_SECONDS = 1.0  # a phase is measured after this time
 def expected_work(n_rows: int, n_features: int, n_explained: int) -> dict[str, float]:
     """The work of each phase, in rows that pass through the model; an estimate before anything is measured.
 
-    Examples
-    --------
     >>> work = expected_work(100, 5, 1)
     >>> work["Training"] > work["Scoring"] > work["Explaining"] > 0
     True

@@ -60,8 +60,6 @@ def status_of(job: Job, store: Store, runner: Runner) -> dict[str, Any]:
 def remaining(seconds: float | None) -> str:
     """The time left, rounded to what can be known.
 
-    Examples
-    --------
     >>> [remaining(seconds) for seconds in (None, 2, 33, 100, 1234, 9000)]
     ['estimating the time left', 'a few seconds left', 'about 35 s left', 'about 2 min left', 'about 21 min left', \
 'about 2.5 h left']
@@ -77,8 +75,6 @@ def remaining(seconds: float | None) -> str:
 def shown_name(name: str) -> str:
     r"""The shown name of an uploaded file: the last part of its name, printable and not too long.
 
-    Examples
-    --------
     >>> shown_name("C:\\fakepath\\wine.csv"), shown_name("../../etc/passwd\n.csv"), shown_name("/")
     ('wine.csv', 'passwd.csv', 'table')
     """
@@ -90,8 +86,6 @@ def shown_name(name: str) -> str:
 def download_name(name: str, kind: str) -> str:
     """A safe file name for a download.
 
-    Examples
-    --------
     >>> download_name("Müller's wine.csv", "scores.csv"), download_name("…", "model.zip")
     ('M-ller-s-wine-scores.csv', 'table-model.zip')
     """

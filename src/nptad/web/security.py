@@ -53,8 +53,6 @@ _log = logging.getLogger(__name__)
 def is_loopback(host: str) -> bool:
     """True for an address that only this machine can reach.
 
-    Examples
-    --------
     >>> is_loopback("127.0.0.1"), is_loopback("localhost"), is_loopback("0.0.0.0"), is_loopback("example.org")
     (True, True, False, False)
     """
@@ -241,8 +239,6 @@ def hosts_for(host: str) -> frozenset[str]:
 def url_host(host: str) -> str:
     """An address as it stands in a URL.
 
-    Examples
-    --------
     >>> url_host("::1"), url_host("Example.org")
     ('[::1]', 'example.org')
     """
