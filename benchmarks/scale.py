@@ -38,7 +38,7 @@ import torch
 
 from nptad import NPTAD, load
 from nptad.io.atomic import replacing
-from nptad.io.stream import open_stream
+from nptad.io.read import open_stream
 from nptad.io.write import write_table
 from nptad.scale.arrow import ArrowScorer, ScoringOptions
 from nptad.scale.bigfiles import find_files, score_files

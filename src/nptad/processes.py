@@ -30,15 +30,7 @@ _ENDING_SECONDS = 10  # how long a child may take to end after it has closed its
 
 
 def send(stream: Any, message: Message, payload: bytes | memoryview = b"") -> None:
-    """Write a message; EOFError if the other side is gone.
-
-    >>> import io
-    >>> stream = io.BytesIO()
-    >>> send(stream, {"rows": 2}, b"data")
-    >>> _ = stream.seek(0)
-    >>> receive(stream)
-    ({'rows': 2}, bytearray(b'data'))
-    """
+    """Write a message; EOFError if the other side is gone."""
     text, data = json.dumps(message).encode(), memoryview(payload)
     lengths = len(text).to_bytes(_LENGTH, "big") + data.nbytes.to_bytes(_LENGTH, "big")
     try:

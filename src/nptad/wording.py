@@ -23,10 +23,7 @@ CONTROLS = (*range(32), *range(127, 160), 0x2028, 0x2029, *range(0x202A, 0x202F)
 _SHOWN = {code: f"[U+{code:04X}]" for code in CONTROLS} | {ord("\t"): "⇥", ord("\n"): "↵"}
 
 LETTERS = 60  # characters shown of a text
-
-FEW_LETTERS = 30
-"""Characters shown of a text where there is little room: in a line of reasons, a plot, a list of samples."""
-
+FEW_LETTERS = 30  # the same where there is little room: in a line of reasons, a plot, a list of samples
 DIGITS = 6  # significant digits of a value of the table
 ESTIMATE_DIGITS = 4  # significant digits of a value that the model estimated
 

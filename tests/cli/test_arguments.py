@@ -52,7 +52,7 @@ def test_a_huge_range_of_rows_is_refused_at_once():
 
 def test_unknown_names_are_told_with_their_option():
     require_columns(["a"], ["a", "b"], "--categorical: ")
-    with pytest.raises(InputError, match=r"--categorical: there is no column 'c'; the table has a, b"):
+    with pytest.raises(InputError, match=r"--categorical: There is no column 'c'; the table has a, b"):
         require_columns(["a", "c"], ["a", "b"], "--categorical: ")
 
 

@@ -37,7 +37,6 @@ _BYTE_ORDER_MARKS = (
 
 _CONTROLS = bytes(set(range(32)) - set(b"\t\n\r\f"))
 _CONTROL_SHARE = 0.02
-
 _NOT_IN_CP1252 = b"\x81\x8d\x8f\x90\x9d"
 
 _HEADER_NUMBER = re.compile(r"[+-]?(\d+([.,]\d*)?|[.,]\d+)([eE][+-]?\d+)?")
@@ -46,15 +45,11 @@ _HEADER_NUMBER = re.compile(r"[+-]?(\d+([.,]\d*)?|[.,]\d+)([eE][+-]?\d+)?")
 class TextRecord(NamedTuple):
     """One record of a delimited text."""
 
-    line: int
-    """The line it begins on, from 1."""
+    line: int  # on which it begins, from 1
     cells: list[str]
-    quoted: list[bool]
-    """Which cells stand in quotation marks as a whole."""
-    end: int
-    """Where the next record begins, in bytes."""
-    closed: bool
-    """False if a quotation mark was opened and the text ended before it was closed."""
+    quoted: list[bool]  # which cells stand in quotation marks as a whole
+    end: int  # where the next record begins, in bytes
+    closed: bool  # false if a quotation mark was opened and the text ended before it was closed
 
 
 def to_utf8(pieces: Callable[[], Iterable[bytes]], where: str) -> Callable[[], Iterator[bytes]]:

@@ -38,12 +38,9 @@ class _Header(NamedTuple):
 
     delimiter: bytes
     names: list[str]
-    unnamed: list[bool]
-    """Which columns have no name of their own."""
-    end: int
-    """Where the first row begins, in bytes."""
-    line: int
-    """The line on which the first row begins."""
+    unnamed: list[bool]  # which columns have no name of their own
+    end: int  # where the first row begins, in bytes
+    line: int  # on which the first row begins
 
 
 def utf8_pieces(opened: Callable[[], AbstractContextManager[BinaryIO]], where: str) -> Callable[[], Iterator[bytes]]:
@@ -210,15 +207,13 @@ def read_json_lines(data: bytes, where: str, as_text: Collection[str] = ()) -> p
         raise InputError(f"{where} cannot be read as JSON lines ({one_line(error)}); correct it.") from error
     if not table.num_columns:
         raise InputError(f'{where} has no columns; give one JSON object per line, like {{"a": 1}}.')
-    return pa.table({name: table[name] if name in as_text else _with_times(table[name]) for name in table.column_names})
-
-
-def _with_times(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    if column.type != pa.string():
-        return column
-    inference = TypeInference(TIMES)
-    inference.look(column)
-    return inference.read(column)
+    columns = dict(zip(table.column_names, table.columns, strict=True))
+    for name, column in columns.items():
+        if column.type == pa.string() and name not in as_text:
+            inference = TypeInference(TIMES)
+            inference.look(column)
+            columns[name] = inference.read(column)
+    return pa.table(columns)
 
 
 def _lines(data: bytes) -> Iterator[tuple[int, bytes]]:
@@ -270,15 +265,11 @@ def _parse_mixed_json(data: bytes, where: str, as_text: Collection[str]) -> pa.T
 def write_delimited(table: pa.Table, sink: BinaryIO, delimiter: str) -> None:
     """Write a header and rows; no text begins like a formula."""
     options = pyarrow.csv.WriteOptions(delimiter=delimiter)
-    parts = _parts(table, _csv_column)
+    parts = _parts(table, lambda column: _guarded(column) if _is_text(column.type) else column)
     names = _guarded(pa.array(table.column_names)).to_pylist()
     for number, part in enumerate(parts):
         options.include_header = number == 0
         pyarrow.csv.write_csv(part.rename_columns(names), sink, options)
-
-
-def _csv_column(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    return _guarded(column) if _is_text(column.type) else column
 
 
 def _guarded(texts: Any) -> Any:

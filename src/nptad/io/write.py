@@ -17,7 +17,7 @@ import pyarrow.parquet
 
 from nptad.errors import InputError
 from nptad.io.atomic import writing, writing_explained
-from nptad.io.formats import PACKED_SUFFIX, Place, check_format, format_of, is_stream, name_of
+from nptad.io.formats import PACKED_SUFFIX, Place, format_for, is_stream, name_of
 from nptad.io.text import one_line, write_delimited, write_json_lines
 from nptad.tables.selection import require_distinct
 
@@ -57,9 +57,7 @@ def write_table(table: pa.Table, target: Place, format: str | None = None) -> No
     "Ann",-0.5
     "'=1+1",2
     """
-    if format is None and not is_stream(target):
-        format = format_of(target)
-    write = _WRITERS[check_format(format) or "csv"]
+    write = _WRITERS[format_for(target, format) or "csv"]
     where = name_of(target, "standard output")
     if not table.num_columns:
         raise InputError("The table has no columns; there is nothing to write.")

@@ -103,19 +103,9 @@ def make_environment(loader: BaseLoader | None = None) -> Environment:
             remark = Markup(', <span class="muted">expected {}</span>').format(estimate(expected))
         return Markup("<b>{}</b> {}{}").format(text(cell_reason["column"]), cell(seen), remark)
 
-    environment.filters |= {
-        "text": text,
-        "cell": cell,
-        "estimate": estimate,
-        "reason": reason,
-        "number": number,
-        "figure": figure,
-        "percent": percent,
-        "count": lambda value: f"{value:,}",
-        "plural": plural,
-        "duration": duration,
-        "moment": moment,
-    }
+    filters = (text, cell, estimate, reason, number, figure, percent, plural, duration, moment)
+    environment.filters |= {function.__name__: function for function in filters}
+    environment.filters["count"] = lambda value: f"{value:,}"
     return environment
 
 

@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from nptad.errors import InputError, NPTADError, warn
-from nptad.io.stream import open_stream
+from nptad.io.read import open_stream
 from nptad.models.folder import fingerprint
 from nptad.pipeline import named_beside
 from nptad.progress import progress_bar

@@ -36,8 +36,7 @@ class Part:
 
     rows: int
     anomalies: int
-    rows_of_file: int
-    """Rows of the whole input file."""
+    rows_of_file: int  # of the whole input file
 
 
 class OutputFolder:
@@ -45,8 +44,7 @@ class OutputFolder:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.parts: dict[int, dict[int, Part]] = {}
-        """The finished parts of each input, both by number."""
+        self.parts: dict[int, dict[int, Part]] = {}  # the finished parts of each input, both by number
 
     def read_parts(self) -> None:
         """Find out what is finished; what a killed run left unfinished is removed."""

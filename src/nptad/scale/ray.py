@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 
 from nptad.errors import InputError, NPTADError, WorkerError
-from nptad.scale.arrow import ArrowScorer, ScoringOptions, open_scorer
+from nptad.scale.arrow import ScoringOptions, open_scorer
 from nptad.scale.processes import Report, Worker, score_table
 
 __all__ = ["score_dataset"]
@@ -51,14 +51,8 @@ def score_dataset(
     ----------
     dataset : ray.data.Dataset
         The rows, with the columns of the training table and the ignored ones.
-    model : path
-        A saved model, in a directory that all machines can read.
-    ignore : sequence of str
-        Columns that the model does not see and that are carried into the result.
-    false_alarm_rate : float, optional
-        Share of the normal rows that is flagged; by default 0.01.
-    reasons : bool
-        Say why for the flagged rows.
+    model, ignore, false_alarm_rate, reasons
+        See :class:`nptad.scale.arrow.ScoringOptions`. All machines must be able to read the model.
     actors : int, optional
         Workers at most; by default as many as the cluster has room for.
     num_cpus : int
@@ -78,7 +72,7 @@ def score_dataset(
     room = ray.cluster_resources()
     most = int(room.get("GPU", 0) // num_gpus if num_gpus else room["CPU"] // num_cpus)
     return dataset.map_batches(
-        _DatasetActor,
+        _Actor,
         fn_constructor_args=(options,),
         batch_format="pyarrow",
         batch_size=BATCH_ROWS,
@@ -104,7 +98,7 @@ class RayWorker:
 
     def __init__(self, options: ScoringOptions) -> None:
         self._ray = connect()
-        actor = self._ray.remote(num_cpus=1, num_gpus=int(options.device == "cuda"))(_TableActor)
+        actor = self._ray.remote(num_cpus=1, num_gpus=int(options.device == "cuda"))(_Actor)
         self._actor = actor.remote(options)
 
     def score(self, table: pa.Table, report: Report) -> tuple[pa.Table, list[str]]:
@@ -123,11 +117,15 @@ class RayWorker:
         self._ray.kill(self._actor)
 
 
-class _TableActor:
-    """Scores whole tables, one after the other."""
+class _Actor:
+    """Scores tables, one after the other."""
 
     def __init__(self, options: ScoringOptions) -> None:
         self._options = options
+
+    def __call__(self, table: pa.Table) -> pa.Table:
+        """The result; for Ray Data, which passes errors on."""
+        return score_table(open_scorer(self._options), table)[0]
 
     def score(self, table: pa.Table) -> tuple[pa.Table | None, list[str], str | None]:
         """Result, notes, and what is wrong with the rows, if something is."""
@@ -135,13 +133,3 @@ class _TableActor:
             return *score_table(open_scorer(self._options), table), None
         except NPTADError as error:
             return None, [], str(error)
-
-
-class _DatasetActor:
-    """Scores the batches of a data set."""
-
-    def __init__(self, options: ScoringOptions) -> None:
-        self._scorer = ArrowScorer(options)
-
-    def __call__(self, table: pa.Table) -> pa.Table:
-        return score_table(self._scorer, table)[0]

@@ -18,8 +18,7 @@ from nptad.tables.frames import RawColumns, read_columns, texts
 from nptad.tables.layout import UNSEEN
 from nptad.tables.schema import Category, Column, Schema, listed
 
-LARGEST_STANDARDISED = 1e6
-"""Standard deviations at which a number is cut off, so that its square still fits into a float32."""
+LARGEST_STANDARDISED = 1e6  # standard deviations at which a number is cut off: its square must fit into a float32
 
 
 def encode(schema: Schema, table: Any) -> np.ndarray:

@@ -32,12 +32,9 @@ class RawColumns:
     cells: dict[str | int, np.ndarray]
     content: dict[str | int, Content]
     n_rows: int
-    named: bool
-    """True if columns are known by name, False if by position."""
-    backend: str
-    """Library of the frames that the user works with."""
-    first_row: int = 0
-    """The number of the first row in error messages."""
+    named: bool  # true if columns are known by name, false if by position
+    backend: str  # library of the frames that the user works with
+    first_row: int = 0  # its number in error messages
 
     def take(self, rows: slice | np.ndarray) -> RawColumns:
         """Some of the rows, by position."""

@@ -12,9 +12,7 @@ class CellLayout:
     """The order of cells in an encoded row: numbers first, then category codes."""
 
     n_numeric: int
-    """Number of numeric cells."""
-    cardinalities: tuple[int, ...]
-    """Number of categories of each categorical cell."""
+    cardinalities: tuple[int, ...]  # number of categories of each categorical cell
 
     @property
     def n_features(self) -> int:

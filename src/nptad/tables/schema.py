@@ -31,24 +31,16 @@ Category = str | float | bool
 class Column:
     """What was learnt about one column."""
 
-    name: str | int
-    """Column name, or position in an array."""
-    kind: Kind
-    """How the column is used; "ignored" if training had no value in it."""
+    name: str | int  # its position in an array
+    kind: Kind  # "ignored" if training had no value in it
     content: Content
-    """What its cells are."""
-    mean: float = 0.0
-    """Mean of the training cells (numeric)."""
-    scale: float = 1.0
-    """Standard deviation of the training cells (numeric)."""
-    categories: tuple[Category, ...] = ()
-    """Known categories; the code of a category is its position (categorical)."""
-    pooled: tuple[Category, ...] = ()
-    """Rare categories that share one more code (categorical)."""
+    mean: float = 0.0  # of the training cells (numeric)
+    scale: float = 1.0  # standard deviation of the training cells (numeric)
+    categories: tuple[Category, ...] = ()  # known ones; the code of a category is its position (categorical)
+    pooled: tuple[Category, ...] = ()  # rare categories that share one more code (categorical)
     open_vocabulary: bool = False
     """True if new categories keep coming, as in a column of names; they share that code too (categorical)."""
-    missing: int = 0
-    """Missing cells in training."""
+    missing: int = 0  # missing cells in training
 
     @property
     def cardinality(self) -> int:
@@ -62,9 +54,7 @@ class Schema:
 
     columns: tuple[Column, ...]
     n_rows: int
-    """Training rows."""
-    named: bool
-    """True if columns are known by name, False if by position."""
+    named: bool  # true if columns are known by name, false if by position
 
     @property
     def used(self) -> tuple[Column, ...]:

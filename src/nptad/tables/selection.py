@@ -68,8 +68,7 @@ def require_columns(names: Iterable[str], existing: Sequence[str], where: str = 
     """Refuse names that are not columns; ``where`` says in a message where the names come from."""
     for name in names:
         if name not in existing:
-            there = "there" if where else "There"
-            raise InputError(f"{where}{there} is no column {name!r}; the table has {', '.join(existing[:20])}.")
+            raise InputError(f"{where}There is no column {name!r}; the table has {', '.join(existing[:20])}.")
 
 
 def require_distinct(names: Sequence[str], where: str) -> None:

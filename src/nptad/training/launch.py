@@ -18,9 +18,7 @@ from typing import Any, NoReturn
 from nptad.errors import NPTADError, PeerError, TrainingError
 from nptad.processes import Child, Parent, error_from_dict, error_to_dict, threads_for_each
 
-STORE = "NPTAD_STORE"
-"""The environment variable that names the file through which the processes find one another."""
-
+STORE = "NPTAD_STORE"  # environment variable: the file through which the processes find one another
 _ENDING_SECONDS = 5.0  # how long a process may take to end, or to report why another one lost it
 
 _LOOPBACK = {"linux": "lo", "darwin": "lo0"}
@@ -39,8 +37,8 @@ def launched_rank() -> int:
 def run_together(target: str, task: dict[str, Any], n_processes: int) -> Any:
     """Run a function in several processes that train together; returns the result of the first of them.
 
-    ``target`` is a ``package.module:function`` that calls :func:`take_part` with arguments from ``task``, which fit
-    into JSON. The error of the process that failed first is raised, or TrainingError if a process died; the others are
+    ``target`` is a ``package.module:function`` that calls :func:`take_part`; the arguments in ``task`` must fit into
+    JSON. The error of the process that failed first is raised, or TrainingError if a process died; the others are
     stopped.
     """
     messages: queue.Queue[Any] = queue.Queue()

@@ -71,11 +71,7 @@ def parse_choices(form: Mapping[str, Any], columns: Sequence[Mapping[str, Any]],
 
 
 def form_values(choices: Choices) -> dict[str, str]:
-    """The choices as entries of the form, for :func:`parse_choices`.
-
-    >>> form_values(Choices(("number", "ignore"), (1, 0), 0.05))
-    {'use-0': 'number', 'use-1': 'ignore', 'label': '1:0', 'share': '5', 'seed': '0', 'time_limit': ''}
-    """
+    """The choices as entries of the form, for :func:`parse_choices`."""
     return {
         **{f"use-{place}": use for place, use in enumerate(choices.uses)},
         "label": "{}:{}".format(*choices.label) if choices.label else "",

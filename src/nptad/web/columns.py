@@ -30,12 +30,6 @@ def describe_columns(table: pa.Table) -> list[dict[str, Any]]:
     for people, ``missing`` and ``samples`` as text, ``values`` that can mark anomalies if the column is the label,
     ``uses`` (the possible ones), ``use`` (the proposed one), and ``word``: what the use "number" means here, such as
     time.
-
-    >>> table = pa.table({"size": [1.5, 2.5, None, 4.5], "kind": ["a", "b", "b", None]})
-    >>> for column in describe_columns(table):
-    ...     print(column["name"], column["understood"], column["missing"], column["samples"], column["values"])
-    size numbers 25% ['1.5', '2.5', '4.5'] ['1.5', '2.5', '4.5']
-    kind 2 categories 25% ['a', 'b'] ['a', 'b']
     """
     names = table.column_names
     if not names or table.num_rows < 2:
@@ -71,19 +65,15 @@ def _describe(table: pa.Table, place: int, names: set[str]) -> dict[str, Any]:
             (column,) = learn_schema(table.select([place])).columns
     except InputError as error:
         return {**described, "missing": "", "understood": "not usable", "note": str(error)}
-    described |= {
-        "kind": column.kind,
-        "missing": percent(column.missing / len(cells)) if column.missing else "none",
-        "samples": [cell(value, FEW_LETTERS) for value in _distinct(cells[:_SAMPLED_ROWS])[:_SAMPLES]],
-        "values": _label_values(cells, name, names),
-    }
-    if column.kind == "ignored":
-        return described
     # Text without a repeated value is taken for an identifier of the rows.
     may_identify = column.content == "text" and not column.missing and len(cells) >= _IDENTIFIER_ROWS
     identifies = may_identify and pc.count_distinct(cells).as_py() == len(cells)
     return {
         **described,
+        "kind": column.kind,
+        "missing": percent(column.missing / len(cells)) if column.missing else "none",
+        "samples": [cell(value, FEW_LETTERS) for value in _distinct(cells[:_SAMPLED_ROWS])[:_SAMPLES]],
+        "values": _label_values(cells, name, names),
         "understood": "row identifier" if identifies else _understood(column),
         "note": _note(column, identifies),
         "word": column.content,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
@@ -31,18 +30,16 @@ class Runner:
     """
 
     def __init__(self, store: Store, max_bytes: int, max_rows: int, worker: str = WORKER) -> None:
-        self._store, self._max_bytes, self._max_rows, self._worker = store, max_bytes, max_rows, worker
+        self._store, self._worker = store, worker
+        self._limits = {"max_bytes": max_bytes, "max_rows": max_rows}
         self._reading = asyncio.Semaphore(1)
         self._wake = asyncio.Event()
         self._active: dict[Child, asyncio.Task[dict[str, Any]]] = {}
         self._closing = False
         self._cancelled = False
-        self.running: Job | None = None
-        """The job that is being done."""
-        self.process: Child | None = None
-        """Its process."""
-        self.progress: dict[str, Any] = {}
-        """Its ``phase``, ``share`` done and seconds ``left``, as far as known."""
+        self.running: Job | None = None  # the job that is being done
+        self.process: Child | None = None  # its process
+        self.progress: dict[str, Any] = {}  # its phase, share done and seconds left, as far as known
 
     async def start(self) -> None:
         """Begin with the jobs that wait already."""
@@ -57,14 +54,7 @@ class Runner:
 
     async def inspect(self, directory: Path, name: str, format: str | None) -> dict[str, Any]:
         """Have an upload read: its rows, columns and proposed choices."""
-        task = {
-            "do": "inspect",
-            "directory": str(directory),
-            "name": name,
-            "format": format,
-            "max_bytes": self._max_bytes,
-            "max_rows": self._max_rows,
-        }
+        task = {"do": "inspect", "directory": str(directory), "name": name, "format": format, **self._limits}
         async with self._reading:
             try:
                 outcome = await asyncio.wait_for(self._run(task), READING_SECONDS)
@@ -108,13 +98,8 @@ class Runner:
     async def _do(self, job: Job) -> None:
         job.state, job.started = "running", time.time()
         self._store.save(job)
-        task = {
-            "do": "detect",
-            "directory": str(self._store.path(job)),
-            "name": job.name,
-            "columns": job.columns,
-            "choices": asdict(job.choices),
-        }
+        place = {"directory": str(self._store.path(job)), "name": job.name}
+        task = {"do": "detect", **place, "columns": job.columns, "choices": asdict(job.choices)}
         self.running, self.progress, self._cancelled = job, {}, False
         outcome = await self._run(task)
         job.finished = time.time()
@@ -127,9 +112,6 @@ class Runner:
         self._store.drop_unfinished(job)
         self._store.save(job)
 
-    def _hear(self, progress: dict[str, Any]) -> None:
-        self.progress = progress  # from another thread, in one step
-
     async def _run(self, task: dict[str, Any]) -> dict[str, Any]:
         """Do a task in a process; end the process if nobody waits for it any more."""
         try:
@@ -138,7 +120,7 @@ class Runner:
             return {"failed": CRASHED}
         if task["do"] == "detect":
             self.process = process
-        running = asyncio.create_task(asyncio.to_thread(_follow, process, task, self._hear))
+        running = asyncio.create_task(asyncio.to_thread(self._follow, process, task))
         self._active[process] = running
         try:
             return await asyncio.shield(running)
@@ -159,16 +141,15 @@ class Runner:
             await asyncio.to_thread(process.kill)
             await running
 
-
-def _follow(process: Child, task: dict[str, Any], heard: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
-    """Give a process its task and wait until it ends; returns ``{"done": ...}`` or ``{"failed": one sentence}``."""
-    outcome: dict[str, Any] = {"failed": CRASHED}
-    with process, suppress(EOFError):
-        process.send(task)
-        while True:
-            message, _ = process.receive()
-            if "progress" in message:
-                heard(message["progress"])
-            else:
-                outcome = message
-    return outcome
+    def _follow(self, process: Child, task: dict[str, Any]) -> dict[str, Any]:
+        """Give a process its task and wait until it ends; returns ``{"done": ...}`` or ``{"failed": one sentence}``."""
+        outcome: dict[str, Any] = {"failed": CRASHED}
+        with process, suppress(EOFError):
+            process.send(task)
+            while True:
+                message, _ = process.receive()
+                if "progress" in message:
+                    self.progress = message["progress"]  # from another thread, in one step
+                else:
+                    outcome = message
+        return outcome

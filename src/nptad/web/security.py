@@ -40,11 +40,8 @@ HEADERS = {
 """On every answer that does not say otherwise itself."""
 
 FORM_BYTES = 1 << 20  # largest body of a request that uploads nothing
-
 LOOPBACK_HOSTS = frozenset({"localhost", "127.0.0.1", "[::1]"})
-
 _OPEN_PATH = "/static/"  # what is shown without a session: it says nothing about anybody's data
-
 _LINGER_SECONDS, _LINGER_BYTES = 2.0, 50_000_000
 
 _log = logging.getLogger(__name__)
@@ -66,10 +63,8 @@ def is_loopback(host: str) -> bool:
 class Sessions:
     """Signed session cookies and the form tokens that belong to them."""
 
-    secret: bytes
-    """Known to this server only."""
-    token: str | None = None
-    """What a browser must show once to get a session; None if every browser gets one."""
+    secret: bytes  # known to this server only
+    token: str | None = None  # what a browser must show once to get a session; None if every browser gets one
 
     @property
     def cookie(self) -> str:
@@ -122,15 +117,11 @@ class Guard:
 
     app: ASGIApp
     sessions: Sessions
-    hosts: frozenset[str]
-    """Host names; if a token is asked for, any address is one too."""
-    upload_path: str
-    """The one path that takes bodies of up to ``upload_bytes``."""
+    hosts: frozenset[str]  # names; if a token is asked for, any address is one too
+    upload_path: str  # the one path that takes bodies of up to upload_bytes
     upload_bytes: int
-    refuse: Callable[[int, str], Response]
-    """Makes the page that says, with a status, why not."""
-    bounce: Callable[[str], Response]
-    """Makes a page that goes on to a path of ours."""
+    refuse: Callable[[int, str], Response]  # makes the page that says, with a status, why not
+    bounce: Callable[[str], Response]  # makes a page that goes on to a path of ours
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer, refuse or hand on."""
@@ -140,7 +131,7 @@ class Guard:
             return
         headers = Headers(scope=scope)
         session = self.sessions.find(headers)
-        fresh: list[str] = []
+        fresh: str | None = None
         started = False
 
         async def send_with_headers(message: Message) -> None:
@@ -152,14 +143,14 @@ class Guard:
                     answer.setdefault(name, value)
                 if message["status"] == 413:
                     answer["connection"] = "close"  # the rest of the body is not even waited for
-                for cookie in fresh:
-                    answer.append("set-cookie", f"{self.sessions.cookie}={cookie}; Path=/; HttpOnly; SameSite=Strict")
+                if fresh is not None:
+                    answer.append("set-cookie", f"{self.sessions.cookie}={fresh}; Path=/; HttpOnly; SameSite=Strict")
             await send(message)
 
         refusal = self._refusal(scope, headers)
         if refusal is None and session is None and not scope["path"].startswith(_OPEN_PATH):
-            refusal, session = self._admit(scope, headers)
-            fresh += [session] if session is not None else []
+            refusal, fresh = self._admit(scope, headers)
+            session = fresh
         if refusal is not None:
             await refusal(scope, receive, send_with_headers)
             return
