@@ -31,8 +31,8 @@ Category = str | float | bool
 class Column:
     """What was learnt about one column."""
 
-    name: str | int  # its position in an array
-    kind: Kind  # "ignored" if training had no value in it
+    name: str | int  # the position if the table is an array
+    kind: Kind  # how the column is used; "ignored" if training had no value in it
     content: Content
     mean: float = 0.0  # of the training cells (numeric)
     scale: float = 1.0  # standard deviation of the training cells (numeric)

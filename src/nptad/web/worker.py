@@ -108,13 +108,11 @@ def detect(
     home, chosen = Path(directory), Choices.from_dict(choices)
     table = read_table(home / jobs.TABLE)
     ignored = ignored_columns(chosen, columns)
-    left_behind = [column for column in ignored if not fits_text_file(table.schema.field(column).type)]
-    carried = [column for column in ignored if column not in left_behind]
-    detector = NPTAD(
-        categorical_features=categorical_columns(chosen, columns),
-        random_state=chosen.seed,
-        time_limit=chosen.time_limit,
-    )
+    # Of the ignored columns, results carry those that tell rows apart and that a text file can hold.
+    carried = [c for c in ignored if fits_text_file(table[c].type) and table[c].null_count < len(table)]
+    left_behind = [c for c in ignored if c not in carried]
+    categorical = categorical_columns(chosen, columns)
+    detector = NPTAD(categorical_features=categorical, random_state=chosen.seed, time_limit=chosen.time_limit)
     label = label_column(chosen, columns)
     n_rows, n_features = table.num_rows, table.num_columns - len(ignored) - (label is not None)
     flagged = max(1, round(n_rows * (chosen.share or DEFAULT_SHARE)))
