@@ -46,7 +46,7 @@ def print_anomalies(shown: Explanation, detection: Detection, carried: pa.Table)
         *(Column(Text(visible(name)), overflow="ellipsis", max_width=16) for name in names),
         *(Column(name, justify="right") for name in ("score", "p-value")),
         "flag",
-        "reasons",
+        Column("reasons", overflow="fold"),  # whatever the width, all of a long column name is shown
         title=f"{headline(detection)}.",
         title_justify="left",
     )
