@@ -38,13 +38,13 @@ import torch
 
 from nptad import NPTAD, load
 from nptad.io.atomic import replacing
-from nptad.io.stream import open_stream
+from nptad.io.read import open_stream
 from nptad.io.write import write_table
 from nptad.scale.arrow import ArrowScorer, ScoringOptions
 from nptad.scale.bigfiles import find_files, score_files
+from nptad.scale.processes import score_table
 from nptad.scale.ray import connect, ray_workers, score_dataset
 from nptad.scale.spark import score_dataframe
-from nptad.scale.worker import score_table
 
 DATA = Path(os.environ.get("NPTAD_DATA", Path(__file__).parents[2] / "shared" / "data"))
 RESULTS = Path(__file__).parents[1] / "results"

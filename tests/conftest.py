@@ -14,5 +14,5 @@ settings.load_profile("nptad")
 @pytest.fixture
 def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Parts of 500 rows, so that small tables have several."""
-    monkeypatch.setattr("nptad.io.stream._SMALLEST_PART_ROWS", 500)
-    monkeypatch.setattr("nptad.io.stream._LARGEST_PART_ROWS", 500)
+    monkeypatch.setattr("nptad.io.read._SMALLEST_PART_ROWS", 500)
+    monkeypatch.setattr("nptad.io.read._LARGEST_PART_ROWS", 500)

@@ -8,25 +8,16 @@ import numpy as np
 
 from nptad.errors import InputError
 
-CURVE_POINTS = 200
-"""Points kept of a curve."""
+CURVE_POINTS = 200  # points kept of a curve
 
 
 def f1_at_k(truth: np.ndarray, scores: np.ndarray) -> float:
     """F1 if the k rows with the highest scores are flagged, k being the number of anomalies.
 
     As many rows are flagged as there are anomalies, so F1, precision and recall are equal. Where rows tie at the cut,
-    it is the expected value over random orders of the tied rows, so the order of the rows does not matter.
+    it is the expected value over random orders of the tied rows, so the order of the rows does not matter. At least
+    one row must be an anomaly.
 
-    Parameters
-    ----------
-    truth : array of bool
-        True for anomalies, of which there is at least one.
-    scores : array of float
-        Higher = more anomalous.
-
-    Examples
-    --------
     >>> f1_at_k(np.array([True, False, False, True]), np.array([2.0, 2.0, 1.0, 9.0]))
     0.75
     """
@@ -40,8 +31,6 @@ def f1_at_k(truth: np.ndarray, scores: np.ndarray) -> float:
 def ranking_metrics(truth: np.ndarray, scores: np.ndarray) -> dict[str, float]:
     """``f1_at_k``, ``auroc`` and ``average_precision`` of scores; needs both anomalies and normal rows.
 
-    Examples
-    --------
     >>> ranking_metrics(np.array([False, False, True]), np.array([1.0, 3.0, 2.0]))
     {'auroc': 0.5, 'average_precision': 0.5, 'f1_at_k': 0.0}
     """
@@ -55,41 +44,30 @@ def ranking_metrics(truth: np.ndarray, scores: np.ndarray) -> dict[str, float]:
 
 
 def judge(labels: Any, scores: np.ndarray, flagged: np.ndarray) -> dict[str, Any]:
-    """Metrics and curves for known labels.
+    """Compare scores and flags with known labels, 1 for anomalies and 0 for normal rows.
 
-    Parameters
-    ----------
-    labels : array of 0 and 1
-        1 for anomalies.
-    scores : array of float
-        Scores of the same rows, higher = more anomalous.
-    flagged : array of bool
-        Flags of the same rows.
+    The result has ``n_anomalies``; ``precision``, ``recall`` and ``f1`` of the flags; ``f1_at_k`` (see
+    :func:`f1_at_k`), ``auroc`` and ``average_precision`` of the scores; the curves ``roc`` ([share of normal rows
+    flagged, share of anomalies found]) and ``precision_recall`` ([recall, precision]). A metric that is undefined for
+    these labels is None, a curve is empty.
 
-    Returns
-    -------
-    dict
-        ``n_anomalies``; ``precision``, ``recall`` and ``f1`` of the flags; ``f1_at_k`` (see :func:`f1_at_k`),
-        ``auroc`` and ``average_precision`` of the scores; the curves ``roc`` ([share of normal rows flagged, share of
-        anomalies found]) and ``precision_recall`` ([recall, precision]). A metric that is undefined for these labels
-        is None, a curve is empty.
-
-    Examples
-    --------
     >>> judged = judge([0, 1, 0], np.array([1.0, 9, 2]), np.array([False, True, True]))
     >>> judged["precision"], judged["recall"], judged["auroc"], judged["roc"]
     (0.5, 1.0, 1.0, [[0.0, 0.0], [0.0, 1.0], [1.0, 1.0]])
     """
-    truth = _truth(labels, len(scores))
+    truth = np.asarray(labels).reshape(-1)
+    if len(truth) != len(scores):
+        raise InputError(f"There are {len(truth):,} labels for {len(scores):,} rows; give one label for each row.")
+    if truth.dtype.kind not in "biuf" or not np.isin(truth, (0, 1)).all():
+        raise InputError("Labels must be 0 (normal) or 1 (anomaly).")
+    truth = truth == 1
     n_anomalies, n_flagged, hits = int(truth.sum()), int(flagged.sum()), int((truth & flagged).sum())
     judged: dict[str, Any] = {
         "n_anomalies": n_anomalies,
         "precision": hits / n_flagged if n_flagged else None,
         "recall": hits / n_anomalies if n_anomalies else None,
         "f1": 2 * hits / (n_flagged + n_anomalies) if n_anomalies else None,
-        "f1_at_k": None,
-        "auroc": None,
-        "average_precision": None,
+        **dict.fromkeys(("f1_at_k", "auroc", "average_precision")),
         "roc": [],
         "precision_recall": [],
     }
@@ -102,15 +80,6 @@ def judge(labels: Any, scores: np.ndarray, flagged: np.ndarray) -> dict[str, Any
         judged["roc"] = _thinned(false_alarms, found)
         judged["precision_recall"] = _thinned(recall[::-1], precision[::-1])
     return judged
-
-
-def _truth(labels: Any, n_rows: int) -> np.ndarray:
-    truth = np.asarray(labels).reshape(-1)
-    if len(truth) != n_rows:
-        raise InputError(f"There are {len(truth):,} labels for {n_rows:,} rows; give one label for each row.")
-    if truth.dtype.kind not in "biuf" or not np.isin(truth, (0, 1)).all():
-        raise InputError("Labels must be 0 (normal) or 1 (anomaly).")
-    return truth == 1
 
 
 def _thinned(x: np.ndarray, y: np.ndarray) -> list[list[float]]:

@@ -26,22 +26,11 @@ from nptad.errors import NPTADError
 Message = dict[str, Any]
 
 _LENGTH = 8
-_ENDING_SECONDS = 10
-"""How long a child may take to end after it has closed its messages."""
+_ENDING_SECONDS = 10  # how long a child may take to end after it has closed its messages
 
 
 def send(stream: Any, message: Message, payload: bytes | memoryview = b"") -> None:
-    """Write a message; EOFError if the other side is gone.
-
-    Examples
-    --------
-    >>> import io
-    >>> stream = io.BytesIO()
-    >>> send(stream, {"rows": 2}, b"data")
-    >>> _ = stream.seek(0)
-    >>> receive(stream)
-    ({'rows': 2}, bytearray(b'data'))
-    """
+    """Write a message; EOFError if the other side is gone."""
     text, data = json.dumps(message).encode(), memoryview(payload)
     lengths = len(text).to_bytes(_LENGTH, "big") + data.nbytes.to_bytes(_LENGTH, "big")
     try:
@@ -81,8 +70,6 @@ def error_to_dict(error: NPTADError) -> dict[str, str]:
 def error_from_dict(content: Mapping[str, str]) -> NPTADError:
     """The error in a message; only errors of ours can be made from one.
 
-    Examples
-    --------
     >>> error_from_dict(error_to_dict(errors.InputError("The table has no rows.")))
     InputError('The table has no rows.')
     >>> error_from_dict({"type": "SystemExit", "text": "stop"})
@@ -107,21 +94,9 @@ def threads_for_each(n_processes: int) -> int:
 
 
 class Child:
-    """A process that runs one function; killed at the end of a ``with`` block.
+    """A process that runs one function, ``package.module:function``; killed at the end of a ``with`` block.
 
-    Parameters
-    ----------
-    target : str
-        The function, as ``package.module:function``. Modules in the current folder are not found.
-    threads : int, optional
-        Threads of its computations; by default as the environment says.
-    environment : dict, optional
-        More environment variables.
-
-    Raises
-    ------
-    OSError
-        If the process cannot be started.
+    Modules in the current folder are not found. The number of threads is what the environment says by default.
     """
 
     def __init__(

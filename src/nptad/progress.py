@@ -8,15 +8,7 @@ from contextvars import ContextVar
 from threading import Lock
 
 from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    DownloadColumn,
-    MofNCompleteColumn,
-    Progress,
-    ProgressColumn,
-    TextColumn,
-    TimeRemainingColumn,
-)
+from rich.progress import BarColumn, DownloadColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 Listener = Callable[[str, int, int], None]
 """Called with the name of the work, the amount done and the total amount."""
@@ -52,15 +44,9 @@ def progress_bar(
     if not visible:
         yield lambda count=1, note="": tell(count)
         return
-    amount: ProgressColumn = DownloadColumn() if in_bytes else MofNCompleteColumn()
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        amount,
-        TimeRemainingColumn(),
-        TextColumn("{task.fields[note]}"),
-    )
-    with Progress(*columns, console=Console(stderr=True)) as bar:
+    name, note = TextColumn("{task.description}"), TextColumn("{task.fields[note]}")
+    amount = DownloadColumn() if in_bytes else MofNCompleteColumn()
+    with Progress(name, BarColumn(), amount, TimeRemainingColumn(), note, console=Console(stderr=True)) as bar:
         task = bar.add_task(description, total=total, note="")
 
         def advance(count: int = 1, note: str = "") -> None:

@@ -22,24 +22,15 @@ CONTROLS = (*range(32), *range(127, 160), 0x2028, 0x2029, *range(0x202A, 0x202F)
 
 _SHOWN = {code: f"[U+{code:04X}]" for code in CONTROLS} | {ord("\t"): "⇥", ord("\n"): "↵"}
 
-LETTERS = 60
-"""Characters shown of a text."""
-
-FEW_LETTERS = 30
-"""Characters shown of a text where there is little room: in a line of reasons, a plot, a list of samples."""
-
-DIGITS = 6
-"""Significant digits of a value of the table."""
-
-ESTIMATE_DIGITS = 4
-"""Significant digits of a value that the model estimated."""
+LETTERS = 60  # characters shown of a text
+FEW_LETTERS = 30  # the same where there is little room: in a line of reasons, a plot, a list of samples
+DIGITS = 6  # significant digits of a value of the table
+ESTIMATE_DIGITS = 4  # significant digits of a value that the model estimated
 
 
 def cell(value: Any, letters: int = LETTERS, digits: int = DIGITS) -> str:
     r"""A cell of a table.
 
-    Examples
-    --------
     >>> cell(15686.0), cell(-0.0), cell(0.1234567), cell(True), cell("two\nlines"), cell(None), cell("")
     ('15686', '0', '0.123457', 'true', 'two↵lines', 'missing', 'empty text')
     """
@@ -59,8 +50,6 @@ def cell(value: Any, letters: int = LETTERS, digits: int = DIGITS) -> str:
 def estimate(value: Any, letters: int = LETTERS) -> str:
     """A value that the model estimated, such as the expected value of a cell.
 
-    Examples
-    --------
     >>> estimate(0.1234567), estimate(15686.4), estimate("red")
     ('0.1235', '15686', 'red')
     """
@@ -70,8 +59,6 @@ def estimate(value: Any, letters: int = LETTERS) -> str:
 def visible(text: str) -> str:
     r"""The text in one line, with control characters spelt out.
 
-    Examples
-    --------
     >>> visible("two\nlines, \x1b[31mred")
     'two↵lines, [U+001B][31mred'
     """
@@ -81,8 +68,6 @@ def visible(text: str) -> str:
 def shorten(text: str, letters: int = LETTERS) -> str:
     r"""A text as one line of limited length: control characters are visible, and a text that is cut states its length.
 
-    Examples
-    --------
     >>> shorten("two\nlines"), shorten("x" * 10_000, 5), shorten("  ")
     ('two↵lines', 'xxxxx… (10,000 characters)', '␣␣')
     """
@@ -105,8 +90,6 @@ def rounded(value: float) -> float:
 def number(value: float, digits: int = DIGITS) -> str:
     """A number of the table.
 
-    Examples
-    --------
     >>> number(41.23456, 4), number(1234567.8), number(2021.0), number(-0.00001234), number(2**63)
     ('41.23', '1234568', '2021', '-1.234e-05', '9223372036854775808')
     """
@@ -122,8 +105,6 @@ def number(value: float, digits: int = DIGITS) -> str:
 def figure(value: float, digits: int = 3) -> str:
     """A number of ours, such as a score, as it stands among others in a column.
 
-    Examples
-    --------
     >>> figure(22.0), figure(8.987), figure(101976.4), figure(0.0005, 2), figure(-0.0)
     ('22.0', '8.99', '101,976', '0.00050', '0')
     """
@@ -135,8 +116,6 @@ def figure(value: float, digits: int = 3) -> str:
 def percent(share: float) -> str:
     """A share in percent.
 
-    Examples
-    --------
     >>> percent(0.05), percent(0.00239), percent(0.6666), percent(1e-9)
     ('5%', '0.24%', '67%', 'under 0.01%')
     """
@@ -149,8 +128,6 @@ def percent(share: float) -> str:
 def plural(count: int, noun: str, nouns: str | None = None) -> str:
     """A count of things.
 
-    Examples
-    --------
     >>> plural(1, "row"), plural(12_345, "row"), plural(2, "anomaly", "anomalies")
     ('1 row', '12,345 rows', '2 anomalies')
     """
@@ -160,8 +137,6 @@ def plural(count: int, noun: str, nouns: str | None = None) -> str:
 def duration(seconds: float) -> str:
     """How long something took.
 
-    Examples
-    --------
     >>> duration(0.4), duration(45), duration(600), duration(9000)
     ('under a second', '45 s', '10 min', '2.5 h')
     """
@@ -175,8 +150,6 @@ def duration(seconds: float) -> str:
 def moment(when: datetime) -> str:
     """A date and time to the minute, with its time zone if it has one.
 
-    Examples
-    --------
     >>> moment(datetime(2025, 3, 6, 14, 5)), moment(datetime.fromisoformat("2025-03-06T14:05:09+00:00"))
     ('6 March 2025, 14:05', '6 March 2025, 14:05 UTC')
     """

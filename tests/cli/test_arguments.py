@@ -6,9 +6,9 @@ import os
 
 import pytest
 
-from nptad.cli.arguments import check_places, require_known, row_numbers
+from nptad.cli.arguments import check_places, row_numbers
 from nptad.errors import InputError
-from nptad.tables.selection import column_names
+from nptad.tables.selection import column_names, require_columns
 
 
 @pytest.mark.parametrize(
@@ -51,9 +51,9 @@ def test_a_huge_range_of_rows_is_refused_at_once():
 
 
 def test_unknown_names_are_told_with_their_option():
-    require_known("--categorical", ["a"], ["a", "b"])
-    with pytest.raises(InputError, match=r"--categorical: there is no column 'c'; the columns are a, b"):
-        require_known("--categorical", ["a", "c"], ["a", "b"])
+    require_columns(["a"], ["a", "b"], "--categorical: ")
+    with pytest.raises(InputError, match=r"--categorical: There is no column 'c'; the table has a, b"):
+        require_columns(["a", "c"], ["a", "b"], "--categorical: ")
 
 
 def test_places_that_cannot_be_written_are_refused(tmp_path):

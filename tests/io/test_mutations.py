@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 
 from nptad import InputError
 from nptad.io import text
-from nptad.io.read import read_table
-from nptad.io.stream import open_stream
+from nptad.io.read import open_stream, read_table
 from nptad.io.write import write_table
 from order_tables import orders
 

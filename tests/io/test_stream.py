@@ -10,8 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from nptad import InputError
-from nptad.io.read import read_table
-from nptad.io.stream import open_stream
+from nptad.io.read import open_stream, read_table
 from nptad.io.write import write_table
 from order_tables import orders
 

@@ -26,8 +26,7 @@ from nptad.errors import TableWarning, WorkerError
 from nptad.io.write import write_table
 from nptad.scale.arrow import ScoringOptions, open_scorer
 from nptad.scale.bigfiles import find_files, score_files
-from nptad.scale.processes import LocalWorker, local_workers
-from nptad.scale.worker import score_table
+from nptad.scale.processes import LocalWorker, local_workers, score_table
 from order_tables import orders
 
 
@@ -160,8 +159,8 @@ def test_a_killed_worker_is_told_and_the_next_run_goes_on(options, inputs, tmp_p
 def in_background(model, path, output, jobs):
     """The command as a process of its own, with small parts."""
     code = (
-        "import sys, nptad.cli.app, nptad.io.stream as stream\n"
-        "stream._LARGEST_PART_ROWS = stream._SMALLEST_PART_ROWS = 500\n"
+        "import sys, nptad.cli.app, nptad.io.read as read\n"
+        "read._LARGEST_PART_ROWS = read._SMALLEST_PART_ROWS = 500\n"
         "nptad.cli.app.main()"
     )
     arguments = ["score", model, path, "--output", f"{output}/", "--ignore", "id", "--jobs", jobs, "--quiet"]

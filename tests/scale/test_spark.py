@@ -50,7 +50,7 @@ def test_a_data_frame_gets_the_scores_of_one_process(spark, model, tmp_path):
 
 def test_an_unknown_column_is_told_before_anything_runs(spark, model):
     frame = spark.createDataFrame([(1.0,)], ["size"])
-    with pytest.raises(InputError, match="no column 'id'; the data frame has size"):
+    with pytest.raises(InputError, match="no column 'id'; the table has size"):
         score_dataframe(frame, model, ignore=["id"])
 
 

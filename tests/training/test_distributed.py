@@ -251,7 +251,7 @@ def test_an_error_of_several_processes_is_printed_once(tmp_path, table):
     launcher = command(tmp_path, *ARGUMENTS, "--categorical", "d")
     out, errors = launcher.communicate(timeout=120)
     assert (launcher.returncode, out, errors.count("\n")) == (1, "", 1)
-    assert errors.startswith("nptad: --categorical: there is no column 'd'")
+    assert errors.startswith("nptad: --categorical: There is no column 'd'")
 
 
 TORCHRUN = ("torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m", "nptad.cli")

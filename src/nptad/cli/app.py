@@ -7,6 +7,7 @@ import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import asdict
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -14,11 +15,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from cyclopts import App, CycloptsError, Parameter
 from cyclopts.validators import Number
 
+from nptad.cli.arguments import check_places, refuse_mixture, refuse_two_results, row_numbers, writes_parts
 from nptad.errors import InputError, NPTADError, PeerError, TrainingError
 from nptad.training.launch import is_launched, launched_rank, run_together, take_part
 from nptad.wording import visible
 
 if TYPE_CHECKING:
+    from pyarrow import Table
+
     from nptad.detector import NPTAD
 
 _INPUT_ERROR, _USAGE_ERROR, _INTERRUPTED, _BROKEN_PIPE = 1, 2, 130, 141
@@ -86,12 +90,9 @@ def detect(
     json : bool
         Print a summary as JSON instead of a table.
     """
-    from nptad.cli.arguments import check_places, refuse_two_results
     from nptad.io.formats import output_format
-    from nptad.io.read import read_table
     from nptad.io.write import write_table
     from nptad.models.folder import require_room
-    from nptad.tables.selection import column_names
 
     refuse_two_results(output, json)
     if output is not None:
@@ -99,7 +100,7 @@ def detect(
     check_places(output, report)
     if model is not None:
         require_room(model)
-    table = read_table(data)
+    table, ignored = _read(data, ignore)
 
     # What imports torch, only after the cheap mistakes have been told.
     from nptad.cli.terminal import print_anomalies, print_json, print_quality
@@ -110,7 +111,7 @@ def detect(
     result = detect_table(
         table,
         _detector(table.column_names, categorical, seed, time_limit, device, quiet),
-        ignore=column_names(ignore, table.column_names),
+        ignore=ignored,
         label=label,
         share=share,
         explain_at_least=max(top, EXPLAINED_ROWS),
@@ -121,7 +122,8 @@ def detect(
     if model is not None:
         result.detector.save(model)
     if report is not None or json:
-        summary = summarise(result, source=_source(data), seed=seed)
+        source = "standard input" if data == "-" else Path(data).name
+        summary = summarise(result, source=source, seed=seed)
         if report is not None:
             write_report(summary, report)
         if json:
@@ -143,7 +145,7 @@ def fit(
     categorical: Categorical = "",
     seed: Seed = 0,
     time_limit: TimeLimit = None,
-    nproc: Annotated[int, Parameter(validator=Number(gte=1))] = 1,
+    nproc: Jobs = 1,
     checkpoint: Path | None = None,
     device: Device = "auto",
     quiet: Quiet = False,
@@ -164,7 +166,6 @@ def fit(
     json : bool
         Print a description of the model as JSON.
     """
-    from nptad.cli.arguments import check_places
     from nptad.models.folder import require_room
 
     if data == "-" and (nproc > 1 or is_launched()):
@@ -239,13 +240,11 @@ def score(
     json : bool
         Print a summary as JSON on standard output; needs an output file.
     """
-    from nptad.cli.arguments import check_places, refuse_mixture, writes_parts
-    from nptad.tables.selection import column_names
-
     refuse_mixture(data, output, fdr, label, jobs, engine, json)
     if writes_parts(output):
         from nptad.scale.arrow import ScoringOptions
         from nptad.scale.bigfiles import find_files
+        from nptad.tables.selection import column_names
 
         files = find_files(data)
         ignored = column_names(ignore, _names_in(files[0]) if "," in ignore else [])
@@ -253,13 +252,11 @@ def score(
         _score_in_parts(options, files, output, jobs, engine, quiet, json)
         return
     from nptad.io.formats import output_format
-    from nptad.io.read import read_table
     from nptad.io.write import write_table
-    from nptad.models.folder import read_schema
 
     output_format(output)
     check_places(output)
-    table = read_table(data, as_text=read_schema(model).text_columns)
+    table, ignored = _read(data, ignore, model)
 
     from nptad.cli.terminal import console_for_notes, counts, print_json, print_quality
     from nptad.detector import load
@@ -268,7 +265,7 @@ def score(
     result = score_table(
         load(model, device).set_params(verbose=not quiet),
         table,
-        ignore=column_names(ignore, table.column_names),
+        ignore=ignored,
         label=label,
         fdr=fdr,
         false_alarm_rate=false_alarm_rate,
@@ -306,22 +303,18 @@ def explain(
     json : bool
         Print as JSON.
     """
-    from nptad.cli.arguments import row_numbers
-    from nptad.io.read import read_table
-    from nptad.models.folder import read_schema
-    from nptad.tables.selection import column_names, select_columns
+    from nptad.tables.selection import select_columns
 
-    table = read_table(data, as_text=read_schema(model).text_columns)
-    features = select_columns(table, column_names(ignore, table.column_names)).features
+    features = select_columns(*_read(data, ignore, model)).features
     chosen = row_numbers(rows, features.num_rows)
 
-    from nptad.cli.terminal import explanation_dict, print_explanation, print_json
+    from nptad.cli.terminal import print_explanation, print_json
     from nptad.detector import load
     from nptad.pipeline import explain_table
 
     explanation = explain_table(load(model, device), features, chosen)
     if json:
-        print_json(explanation_dict(explanation))
+        print_json([asdict(why) for why in explanation])
     else:
         print_explanation(explanation)
 
@@ -377,7 +370,9 @@ def main() -> None:
     except CycloptsError:
         sys.exit(_USAGE_ERROR)  # cyclopts has said what is wrong
     except NPTADError as error:
-        if not _is_printed_elsewhere(error):
+        # Under torchrun, another process may have the same error or the cause of it, and print that.
+        is_shared = isinstance(error, TrainingError) or isinstance(error.__cause__, PeerError)
+        if launched_rank() == 0 or not is_shared:
             print(f"nptad: {visible(str(error))}", file=sys.stderr)
         sys.exit(_INPUT_ERROR)
     except KeyboardInterrupt:
@@ -399,35 +394,27 @@ def fit_rank(parent: Any) -> None:
     take_part(parent, work)
 
 
-def _is_printed_elsewhere(error: NPTADError) -> bool:
-    """Whether another process, under torchrun, has the same error or the cause of it."""
-    return launched_rank() > 0 and (isinstance(error, TrainingError) or isinstance(error.__cause__, PeerError))
-
-
 @contextmanager
 def _notes(quiet: bool) -> Iterator[None]:
-    """Print warnings as notes; of several processes that train together, only the first prints."""
+    """Print warnings, without files and lines of ours; of several processes that train together, only in the first."""
+
+    def show(message: Warning | str, *where: Any, **more: Any) -> None:
+        print(f"nptad: note: {visible(str(message))}", file=sys.stderr)
+
     with warnings.catch_warnings():
-        warnings.showwarning = _show_note
+        warnings.showwarning = show
         if quiet or launched_rank() > 0:
             warnings.simplefilter("ignore")
         yield
 
 
-def _show_note(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
-    """A warning as a user of a command reads it: without file names and line numbers of ours."""
-    print(f"nptad: note: {visible(str(message))}", file=sys.stderr)
-
-
 def _fit(data: str, model: str, ignore: str, checkpoint: str | None, **choices: Any) -> dict[str, Any] | None:
     """Fit and save a model; what was learnt, or None if another process trains with this one and saves it."""
-    from nptad.io.read import read_table
-    from nptad.tables.selection import column_names, select_columns
+    from nptad.tables.selection import select_columns
     from nptad.training.distributed import joined
 
     with joined(choices["device"]) as ranks:
-        table = read_table(data)
-        features = select_columns(table, column_names(ignore, table.column_names)).features
+        features = select_columns(*_read(data, ignore)).features
         detector = _detector(features.column_names, **choices)
         detector.fit(features, checkpoint=checkpoint)
     if not ranks.is_first:
@@ -436,15 +423,24 @@ def _fit(data: str, model: str, ignore: str, checkpoint: str | None, **choices: 
     return _facts(detector)
 
 
+def _read(data: str, ignore: str, model: Path | None = None) -> tuple[Table, list[str]]:
+    """A table, and the names of its columns to ignore; one that a model is to score is read like its training table."""
+    from nptad.io.read import read_table
+    from nptad.models.folder import read_schema
+    from nptad.tables.selection import column_names
+
+    table = read_table(data, as_text=() if model is None else read_schema(model).text_columns)
+    return table, column_names(ignore, table.column_names)
+
+
 def _detector(
     names: list[str], categorical: str, seed: int, time_limit: float | None, device: str, quiet: bool
 ) -> NPTAD:
-    from nptad.cli.arguments import require_known
     from nptad.detector import NPTAD
-    from nptad.tables.selection import column_names
+    from nptad.tables.selection import column_names, require_columns
 
     categories = column_names(categorical, names)
-    require_known("--categorical", categories, names)
+    require_columns(categories, names, "--categorical: ")
     return NPTAD(
         categorical_features=categories or None,
         time_limit=time_limit,
@@ -472,10 +468,10 @@ def _score_in_parts(
 
 def _names_in(file: str) -> list[str]:
     """The columns of a file; none if it cannot be read, which is told when its turn comes."""
-    from nptad.io.stream import open_stream
+    from nptad.io.read import open_stream
 
     with suppress(InputError):
-        return next(open_stream(file).parts()).column_names
+        return open_stream(file).schema.names
     return []
 
 
@@ -490,7 +486,3 @@ def _facts(detector: NPTAD) -> dict[str, Any]:
         "final_loss": detector.history_[-1]["loss"],
         "settings": detector.settings_.to_dict(),
     }
-
-
-def _source(data: str) -> str:
-    return "standard input" if data == "-" else Path(data).name

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection
+import re
 from glob import has_magic
 from os import PathLike
 from pathlib import Path
@@ -12,36 +12,22 @@ from nptad.errors import InputError
 from nptad.io.atomic import require_writable_parent
 from nptad.wording import plural
 
-_SHOWN_NAMES = 20
-"""Columns that a message lists."""
-
-
-def require_known(option: str, names: Collection[str], existing: Collection[str]) -> None:
-    """Refuse names that are not columns."""
-    unknown = next((name for name in names if name not in existing), None)
-    if unknown is not None:
-        shown = ", ".join(list(existing)[:_SHOWN_NAMES])
-        raise InputError(f"{option}: there is no column {unknown!r}; the columns are {shown}.")
-
 
 def row_numbers(text: str, n_rows: int) -> list[int]:
     """The row numbers in a list of numbers and ranges, counted from 0.
 
-    Examples
-    --------
     >>> row_numbers("3,5-7", 10)
     [3, 5, 6, 7]
     """
     rows: list[int] = []
     for part in filter(None, map(str.strip, text.split(","))):
-        first, dash, last = part.partition("-")
-        is_range = first.isdecimal() and (last.isdecimal() if dash else not last) and int(first) <= int(last or first)
-        if not is_range:
+        found = re.fullmatch(r"([0-9]+)(?:-([0-9]+))?", part)
+        first, last = (int(found[1]), int(found[2] or found[1])) if found else (1, 0)
+        if first > last:
             raise InputError(f"--rows {text!r} is not a list of row numbers such as 3,17 or 5-9.")
-        if int(last or first) >= n_rows:
-            rows_there = plural(n_rows, "row")
-            raise InputError(f"There is no row {int(last or first)}: the table has {rows_there}, counted from 0.")
-        rows += range(int(first), int(last or first) + 1)
+        if last >= n_rows:
+            raise InputError(f"There is no row {last}: the table has {plural(n_rows, 'row')}, counted from 0.")
+        rows += range(first, last + 1)
     if not rows:
         raise InputError("--rows is empty; give row numbers such as 3,17 or 5-9.")
     return rows

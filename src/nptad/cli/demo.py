@@ -7,16 +7,15 @@ import time
 import numpy as np
 import pyarrow as pa
 from rich.console import Console
-from rich.table import Table
 from sklearn.datasets import load_wine
 
+from nptad.cli.terminal import print_anomalies
 from nptad.detector import NPTAD
-from nptad.explain.sentences import reasons_text
 from nptad.metrics import ranking_metrics
-from nptad.wording import duration, figure
+from nptad.pipeline import explain_table, score_table
+from nptad.wording import duration
 
 N_ANOMALIES = 10
-SHOWN_ROWS = 10
 
 
 def run_demo(seed: int = 0) -> None:
@@ -35,24 +34,18 @@ def run_demo(seed: int = 0) -> None:
     tested = np.concatenate([normal[half:], anomalies])
     train, test = wines.take(normal[:half]), wines.take(tested)
     truth = np.arange(len(test)) >= len(test) - N_ANOMALIES
+    test = test.append_column("wine", pa.array(tested)).append_column("third cultivar", pa.array(truth))
 
     console.print(f"Learning from {len(train)} wines of two cultivars, {train.shape[1]} measurements each.")
     started = time.perf_counter()
     detector = NPTAD(random_state=seed, verbose=True).fit(train)
-    scores = -detector.score_samples(test)
+    result = score_table(detector, test, ignore=["wine", "third cultivar"], false_alarm_rate=0.05)
     seconds = time.perf_counter() - started
 
-    quality = ranking_metrics(truth, scores)
+    quality = ranking_metrics(truth, result.detection.score)
     console.print(
         f"{len(test)} new wines, {N_ANOMALIES} of them of a third cultivar: F1 {100 * quality['f1_at_k']:.1f}%, "
         f"AUROC {100 * quality['auroc']:.1f}% ({duration(seconds)})."
     )
-    table = Table(title="The ten most anomalous wines and the reasons", title_justify="left")
-    table.add_column("wine", justify="right")
-    table.add_column("score", justify="right")
-    table.add_column("third cultivar?", justify="center")
-    table.add_column("reasons")
-    shown = np.argsort(-scores, kind="stable")[:SHOWN_ROWS]
-    for i, why in zip(shown, detector.explain(test.take(shown)), strict=True):
-        table.add_row(str(tested[i]), figure(scores[i]), "yes" if truth[i] else "no", reasons_text(why))
-    console.print(table)
+    shown = result.detection.ranking()[:10]
+    print_anomalies(explain_table(detector, result.columns, shown, result.detection), result.detection, result.carried)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 from nptad.explain.result import Explanation
@@ -24,11 +23,8 @@ if TYPE_CHECKING:
 _JSON_CONTROLS = {code: f"\\u{code:04x}" for code in CONTROLS if code >= 127}
 """Control characters that JSON does not escape."""
 
-_CARRIED = 3
-"""Carried columns shown next to the row number."""
-
-_ATTENDED_ROWS = 5
-"""Attended training rows shown for a row."""
+_CARRIED = 3  # carried columns shown next to the row number
+_ATTENDED_ROWS = 5  # attended training rows shown for a row
 
 
 def console_for_notes() -> Console:
@@ -38,27 +34,22 @@ def console_for_notes() -> Console:
 
 def print_json(value: Any) -> None:
     """Print one JSON document on standard output, without control characters for the terminal."""
-    text = json.dumps(value, ensure_ascii=False, indent=2, allow_nan=False, default=_plain)
+    text = json.dumps(value, ensure_ascii=False, indent=2, allow_nan=False, default=np.generic.item)
     print(text.translate(_JSON_CONTROLS))
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, np.generic):
-        return value.item()
-    raise TypeError(f"{type(value).__name__} cannot be written as JSON.")
 
 
 def print_anomalies(shown: Explanation, detection: Detection, carried: pa.Table) -> None:
     """Print the most anomalous rows with their reasons."""
-    table = Table(title=f"{headline(detection)}.", title_justify="left")
-    table.add_column("row", justify="right")
     names = carried.column_names[:_CARRIED]
-    for name in names:
-        table.add_column(Text(visible(name)), overflow="ellipsis", max_width=16)
-    table.add_column("score", justify="right")
-    table.add_column("p-value", justify="right")
-    table.add_column("flag")
-    table.add_column("reasons")
+    table = Table(
+        Column("row", justify="right"),
+        *(Column(Text(visible(name)), overflow="ellipsis", max_width=16) for name in names),
+        *(Column(name, justify="right") for name in ("score", "p-value")),
+        "flag",
+        Column("reasons", overflow="fold"),  # whatever the width, all of a long column name is shown
+        title=f"{headline(detection)}.",
+        title_justify="left",
+    )
     for why in shown:
         # Cells are the user's: as Text, rich looks for no markup in them.
         values = [Text(cell(carried[name][why.row].as_py())) for name in names]
@@ -95,21 +86,17 @@ def print_quality(detection: Detection, labels: np.ndarray) -> None:
     )
 
 
-def explanation_dict(explanation: Explanation) -> list[dict[str, Any]]:
-    """The explanation as JSON types."""
-    return [dataclasses.asdict(why) for why in explanation]
-
-
 def print_explanation(explanation: Explanation) -> None:
     """Print for each row its cells, its nearest training row and the attended training rows."""
     console = Console()
     for why in explanation:
-        table = Table(title=f"Row {why.row}, score {figure(why.score)}", title_justify="left")
-        table.add_column("column")
-        for name in ("seen", "expected", "similar row"):
-            table.add_column(name, overflow="ellipsis", max_width=30)
-        table.add_column("probability", justify="right")
-        table.add_column("contribution", justify="right")
+        table = Table(
+            "column",
+            *(Column(name, overflow="ellipsis", max_width=30) for name in ("seen", "expected", "similar row")),
+            *(Column(name, justify="right") for name in ("probability", "contribution")),
+            title=f"Row {why.row}, score {figure(why.score)}",
+            title_justify="left",
+        )
         for reason in why.reasons:
             table.add_row(
                 Text(visible(str(reason.column))),
@@ -140,9 +127,7 @@ def print_model(facts: dict[str, Any]) -> None:
         soft_wrap=True,
     )
     console.print("Columns: " + ", ".join(kinds), markup=False, soft_wrap=True)
-    table = Table(title="Settings", title_justify="left")
-    table.add_column("name")
-    table.add_column("value")
+    table = Table("name", "value", title="Settings", title_justify="left")
     for name, value in facts["settings"].items():
         table.add_row(name, str(value))
     console.print(table)

@@ -29,6 +29,17 @@ def require_writable_parent(path: Path) -> None:
 
 
 @contextmanager
+def writing_explained(where: str | Path) -> Iterator[None]:
+    """Turn the failure to write into an InputError, but for a pipe whose reader went away."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise InputError(f"{where} cannot be written: {error.strerror or error}.") from error
+
+
+@contextmanager
 def replacing(path: Path) -> Iterator[Path]:
     """A temporary name beside ``path``: renamed to ``path`` when the block ends, deleted if an error ends it."""
     path.parent.mkdir(parents=True, exist_ok=True)

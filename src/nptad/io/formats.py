@@ -22,13 +22,10 @@ SUFFIXES = {
 """Format by suffix; the suffix of a text format may be followed by .gz."""
 
 FORMATS = ("csv", "tsv", "jsonl", "parquet", "arrow")
-
 BINARY_FORMATS = ("parquet", "arrow")
-
 PACKED_SUFFIX = ".gz"
 
 GZIP, ARROW_STREAM = b"\x1f\x8b", b"\xff\xff\xff\xff"
-
 _MAGIC = {b"PAR1": "parquet", b"ARROW1": "arrow", ARROW_STREAM: "arrow"}
 
 _WORKBOOK_SUFFIXES = (".xlsx", ".xlsm", ".xlsb", ".xls", ".ods", ".numbers")
@@ -41,8 +38,6 @@ Place = str | PathLike[str] | BinaryIO
 def format_of(path: Place) -> str:
     """The format that the suffix of a path says.
 
-    Examples
-    --------
     >>> format_of("Table.TXT"), format_of("scores.tsv.gz")
     ('csv', 'tsv')
     """
@@ -61,8 +56,6 @@ def format_of(path: Place) -> str:
 def output_format(target: str | PathLike[str]) -> str:
     """The format in which :func:`nptad.io.write.write_table` would write to a path or "-".
 
-    Examples
-    --------
     >>> output_format("scores.csv.gz"), output_format("-")
     ('csv', 'csv')
     """
@@ -83,9 +76,11 @@ def format_in(beginning: bytes, format: str | None, where: str) -> str | None:
     return found
 
 
-def check_format(format: str | None) -> str | None:
-    """Refuse a format that we do not know."""
-    if format is not None and format not in FORMATS:
+def format_for(place: Place, format: str | None) -> str | None:
+    """The given format if it is a known one; without one what the suffix of a path says, and None for a stream."""
+    if format is None:
+        return None if is_stream(place) else format_of(place)
+    if format not in FORMATS:
         raise InputError(f"format must be one of {', '.join(FORMATS)}, got {format!r}.")
     return format
 

@@ -11,16 +11,8 @@ from nptad.errors import InputError
 def open_locked(path: Path, mode: str = "a", busy: str | None = None) -> IO[Any]:
     """Open a file with a lock, which is released when the file is closed or the process ends.
 
-    Where the system has no such locks, the file is only opened.
-
-    Parameters
-    ----------
-    path : Path
-        The file; all processes open it by this function.
-    mode : str
-        As for ``open``.
-    busy : str, optional
-        The message of an InputError if another process has the lock. By default, wait for it.
+    Where the system has no such locks, the file is only opened. If another process has the lock, ``busy`` is the
+    message of an InputError; by default, wait for it.
     """
     file = path.open(mode)
     try:

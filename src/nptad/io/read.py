@@ -6,7 +6,6 @@ import gzip
 import io
 import sys
 import zlib
-from collections import Counter
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -20,24 +19,16 @@ import pyarrow.ipc
 import pyarrow.parquet
 
 from nptad.errors import InputError
-from nptad.io.formats import (
-    ARROW_STREAM,
-    BINARY_FORMATS,
-    GZIP,
-    Place,
-    check_format,
-    format_in,
-    format_of,
-    is_stream,
-    name_of,
-)
+from nptad.io.formats import ARROW_STREAM, BINARY_FORMATS, GZIP, Place, format_for, format_in, is_stream, name_of
 from nptad.io.text import one_line, open_delimited, read_json_lines, utf8_pieces
+from nptad.tables.selection import require_distinct
 
 _BLOCK_ROWS = 2**16
 _BEGINNING = 4096
+_LARGEST_PART_ROWS, _SMALLEST_PART_ROWS = 2**16, 2**10
+_PART_CELLS = 2**23  # cells of a part at most, 64 MiB as numbers, unless its rows are very long
 
-Source = str | bytes
-"""The path of a file, or the content of one, unpacked."""
+Source = str | bytes  # the path of a file, or the content of one, unpacked
 
 
 class OpenTable(NamedTuple):
@@ -45,8 +36,26 @@ class OpenTable(NamedTuple):
 
     schema: pa.Schema
     n_rows: int
-    blocks: Callable[[int], Iterator[pa.Table]]
-    """The rows from the given one on, in blocks of any size."""
+    blocks: Callable[[int], Iterator[pa.Table]]  # the rows from the given one on, in blocks of any size
+
+    @property
+    def part_rows(self) -> int:
+        """Rows of every part but the last; the same for the same file, so that a part is known by its number."""
+        return max(_SMALLEST_PART_ROWS, min(_LARGEST_PART_ROWS, _PART_CELLS // max(len(self.schema), 1)))
+
+    def parts(self, first: int = 0) -> Iterator[pa.Table]:
+        """The parts from the given one on; a table without rows is one part without rows."""
+        waiting, n_waiting = [self.schema.empty_table()], 0
+        for block in self.blocks(first * self.part_rows):
+            waiting.append(block)
+            n_waiting += len(block)
+            if n_waiting >= self.part_rows:
+                joined = pa.concat_tables(waiting)
+                end = n_waiting // self.part_rows * self.part_rows
+                yield from (joined.slice(start, self.part_rows) for start in range(0, end, self.part_rows))
+                waiting, n_waiting = [joined.slice(end)], n_waiting - end
+        if n_waiting or not self.n_rows:
+            yield pa.concat_tables(waiting)
 
 
 def read_table(
@@ -108,9 +117,8 @@ def read_table(
     >>> read_table(io.BytesIO(b"name;weight\nAnn;61,5\nBob;?\n")).to_pydict()
     {'name': ['Ann', 'Bob'], 'weight': [61.5, None]}
     """
-    if format is None and not is_stream(source) and Path(str(source)).suffix:
-        format = format_of(source)
-    check_format(format)
+    if format is not None or Path(str(source)).suffix:
+        format = format_for(source, format)
     where = name or name_of(source, "standard input")
     with reading_explained(where):
         if not isinstance(source, str | PathLike):
@@ -122,6 +130,18 @@ def read_table(
         raise InputError(f"{where} is larger than {max_bytes / 1e6:,.0f} MB when unpacked; use a part of its rows.")
     table = open_table(data, format, where, as_text)
     return pa.concat_tables([table.schema.empty_table(), *table.blocks(0)])
+
+
+def open_stream(path: str | PathLike[str], as_text: Collection[str] = ()) -> OpenTable:
+    """Open a Parquet, Arrow, CSV or TSV file to read it part by part, in memory that does not grow with the file.
+
+    The parts together are what :func:`read_table` gives. A text is read once to find out its encoding and its types.
+    Damage further on in the file shows when it is reached.
+    """
+    format = format_for(path, None)
+    if format == "jsonl":
+        raise InputError(f"{path} is JSON lines, which cannot be read in parts; convert it to Parquet or CSV.")
+    return open_table(str(path), format, str(path), as_text)
 
 
 @contextmanager
@@ -187,7 +207,8 @@ def _open_parquet(source: Source, where: str) -> OpenTable:
             yield pyarrow.parquet.ParquetFile(file)
 
     with opened() as file:
-        schema, metadata = _checked(file.schema_arrow, where), file.metadata
+        schema, metadata = file.schema_arrow, file.metadata
+        require_distinct(schema.names, where)
         ends = list(accumulate((metadata.row_group(i).num_rows for i in range(metadata.num_row_groups)), initial=0))
 
     def blocks(first_row: int) -> Iterator[pa.Table]:
@@ -209,7 +230,7 @@ def _open_arrow(source: Source, is_stream: bool, where: str) -> OpenTable:
             yield reader.schema, reader if is_stream else map(reader.get_batch, range(reader.num_record_batches))
 
     with opened() as (schema, batches):
-        _checked(schema, where)
+        require_distinct(schema.names, where)
         n_rows = sum(map(len, batches))
 
     def blocks(first_row: int) -> Iterator[pa.Table]:
@@ -225,13 +246,6 @@ def _open_arrow(source: Source, is_stream: bool, where: str) -> OpenTable:
 
 def _native(source: Source, open_path: Callable[[str], pa.NativeFile]) -> pa.NativeFile:
     return pa.BufferReader(source) if isinstance(source, bytes) else open_path(source)
-
-
-def _checked(schema: pa.Schema, where: str) -> pa.Schema:
-    name, count = Counter(schema.names).most_common(1)[0] if schema.names else ("", 0)
-    if count > 1:
-        raise InputError(f"{where} has {count} columns called {name!r}; give each column its own name.")
-    return schema
 
 
 def _validated(batches: Iterator[pa.RecordBatch], schema: pa.Schema, n_rows: int) -> Iterator[pa.Table]:

@@ -37,7 +37,6 @@ _BYTE_ORDER_MARKS = (
 
 _CONTROLS = bytes(set(range(32)) - set(b"\t\n\r\f"))
 _CONTROL_SHARE = 0.02
-
 _NOT_IN_CP1252 = b"\x81\x8d\x8f\x90\x9d"
 
 _HEADER_NUMBER = re.compile(r"[+-]?(\d+([.,]\d*)?|[.,]\d+)([eE][+-]?\d+)?")
@@ -46,15 +45,11 @@ _HEADER_NUMBER = re.compile(r"[+-]?(\d+([.,]\d*)?|[.,]\d+)([eE][+-]?\d+)?")
 class TextRecord(NamedTuple):
     """One record of a delimited text."""
 
-    line: int
-    """The line it begins on, from 1."""
+    line: int  # on which it begins, from 1
     cells: list[str]
-    quoted: list[bool]
-    """Which cells stand in quotation marks as a whole."""
-    end: int
-    """Where the next record begins, in bytes."""
-    closed: bool
-    """False if a quotation mark was opened and the text ended before it was closed."""
+    quoted: list[bool]  # which cells stand in quotation marks as a whole
+    end: int  # where the next record begins, in bytes
+    closed: bool  # false if a quotation mark was opened and the text ended before it was closed
 
 
 def to_utf8(pieces: Callable[[], Iterable[bytes]], where: str) -> Callable[[], Iterator[bytes]]:
@@ -62,8 +57,6 @@ def to_utf8(pieces: Callable[[], Iterable[bytes]], where: str) -> Callable[[], I
 
     ``pieces()`` is the text from its beginning, in pieces of any size, and so is what the result returns.
 
-    Examples
-    --------
     >>> b"".join(to_utf8(lambda: [b"caf", b"\xe9"], "menu.csv")()).decode()
     'café'
     """
@@ -154,8 +147,6 @@ def without_blank_lines(data: bytes, delimiter: bytes) -> bytes:
 def records(data: bytes, delimiter: bytes, line: int = 1) -> Iterator[TextRecord]:
     r"""The records of a text in UTF-8 that begins on the given line, without blank lines; slow, for a part of a text.
 
-    Examples
-    --------
     >>> [(record.line, record.cells) for record in records(b'a,b\n"1\n2",3\n\n4,5', b",")]
     [(1, ['a', 'b']), (2, ['1\n2', '3']), (5, ['4', '5'])]
     """
@@ -187,8 +178,6 @@ def record_blocks(
 
     The ``start`` bytes before the given line are left out.
 
-    Examples
-    --------
     >>> list(record_blocks([b'a,b\n"1', b'\n2",3\n4', b",5"], b",", "x.csv"))
     [(1, b'a,b\n'), (2, b'"1\n2",3\n'), (4, b'4,5')]
     """
@@ -240,8 +229,6 @@ def sniff_delimiter(data: bytes) -> bytes:
     header, then the one by which most cells are quoted as a whole, or decimal numbers, or free of quotation marks and
     other delimiters.
 
-    Examples
-    --------
     >>> sniff_delimiter(b"Weight, kg;Height, m\n71,5;1,83\n")
     b';'
     >>> sniff_delimiter(b"Weight, kg\tHeight, m\n71.5\t1.83\n")
@@ -286,8 +273,6 @@ def looks_like_data(names: Sequence[str]) -> bool:
     Numbers alone are labels only if they count (0, 1, 2 or 2019, 2020). Numbers among names are if they rise (0.25,
     0.5, 0.75), and whole ones if they fall.
 
-    Examples
-    --------
     >>> looks_like_data(["5.1", "3.5", "Iris-setosa"]), looks_like_data(["country", "2019", "2020"])
     (True, False)
     """

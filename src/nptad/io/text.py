@@ -38,12 +38,9 @@ class _Header(NamedTuple):
 
     delimiter: bytes
     names: list[str]
-    unnamed: list[bool]
-    """Which columns have no name of their own."""
-    end: int
-    """Where the first row begins, in bytes."""
-    line: int
-    """The line on which the first row begins."""
+    unnamed: list[bool]  # which columns have no name of their own
+    end: int  # where the first row begins, in bytes
+    line: int  # on which the first row begins
 
 
 def utf8_pieces(opened: Callable[[], AbstractContextManager[BinaryIO]], where: str) -> Callable[[], Iterator[bytes]]:
@@ -210,15 +207,13 @@ def read_json_lines(data: bytes, where: str, as_text: Collection[str] = ()) -> p
         raise InputError(f"{where} cannot be read as JSON lines ({one_line(error)}); correct it.") from error
     if not table.num_columns:
         raise InputError(f'{where} has no columns; give one JSON object per line, like {{"a": 1}}.')
-    return pa.table({name: table[name] if name in as_text else _with_times(table[name]) for name in table.column_names})
-
-
-def _with_times(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    if column.type != pa.string():
-        return column
-    inference = TypeInference(TIMES)
-    inference.look(column)
-    return inference.read(column)
+    columns = dict(zip(table.column_names, table.columns, strict=True))
+    for name, column in columns.items():
+        if column.type == pa.string() and name not in as_text:
+            inference = TypeInference(TIMES)
+            inference.look(column)
+            columns[name] = inference.read(column)
+    return pa.table(columns)
 
 
 def _lines(data: bytes) -> Iterator[tuple[int, bytes]]:
@@ -270,15 +265,11 @@ def _parse_mixed_json(data: bytes, where: str, as_text: Collection[str]) -> pa.T
 def write_delimited(table: pa.Table, sink: BinaryIO, delimiter: str) -> None:
     """Write a header and rows; no text begins like a formula."""
     options = pyarrow.csv.WriteOptions(delimiter=delimiter)
-    parts = _parts(table, _csv_column)
+    parts = _parts(table, lambda column: _guarded(column) if _is_text(column.type) else column)
     names = _guarded(pa.array(table.column_names)).to_pylist()
     for number, part in enumerate(parts):
         options.include_header = number == 0
         pyarrow.csv.write_csv(part.rename_columns(names), sink, options)
-
-
-def _csv_column(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    return _guarded(column) if _is_text(column.type) else column
 
 
 def _guarded(texts: Any) -> Any:
@@ -312,11 +303,9 @@ def _json_column(column: pa.ChunkedArray) -> pa.ChunkedArray:
 def _parts(table: pa.Table, convert: Callable[[pa.ChunkedArray], pa.ChunkedArray]) -> Iterator[pa.Table]:
     """Slices of a flat table with converted columns, so that only a part of it is in memory twice."""
     for field in table.schema:
-        kind = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
-        if not (_is_text(kind) or pa.types.is_primitive(kind) or pa.types.is_decimal(kind) or pa.types.is_null(kind)):
-            raise InputError(
-                f"Column {_shown(field.name)} holds {kind}, which a text file cannot hold; write Parquet or Arrow."
-            )
+        if not fits_text_file(field.type):
+            held = f"Column {_shown(field.name)} holds {field.type}"
+            raise InputError(f"{held}, which a text file cannot hold; write Parquet or Arrow.")
     for start in range(0, max(table.num_rows, 1), _ROWS_AT_ONCE):
         part = table.slice(start, _ROWS_AT_ONCE)
         yield pa.table([convert(_decoded(column)) for column in part.columns], table.column_names)
@@ -326,6 +315,13 @@ def _decoded(column: pa.ChunkedArray) -> pa.ChunkedArray:
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
     return column.cast(pa.large_string()) if _is_text(column.type) else column
+
+
+def fits_text_file(kind: pa.DataType) -> bool:
+    """Whether a text file can hold cells of this type: no lists, no bytes."""
+    if pa.types.is_dictionary(kind):
+        kind = kind.value_type
+    return _is_text(kind) or pa.types.is_primitive(kind) or pa.types.is_decimal(kind) or pa.types.is_null(kind)
 
 
 def _is_text(kind: pa.DataType) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import sys
-from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -17,9 +16,10 @@ import pyarrow.ipc
 import pyarrow.parquet
 
 from nptad.errors import InputError
-from nptad.io.atomic import writing
-from nptad.io.formats import PACKED_SUFFIX, Place, check_format, format_of, is_stream, name_of
+from nptad.io.atomic import writing, writing_explained
+from nptad.io.formats import PACKED_SUFFIX, Place, format_for, is_stream, name_of
 from nptad.io.text import one_line, write_delimited, write_json_lines
+from nptad.tables.selection import require_distinct
 
 
 def write_table(table: pa.Table, target: Place, format: str | None = None) -> None:
@@ -57,30 +57,17 @@ def write_table(table: pa.Table, target: Place, format: str | None = None) -> No
     "Ann",-0.5
     "'=1+1",2
     """
-    if format is None and not is_stream(target):
-        format = format_of(target)
-    write = _WRITERS[check_format(format) or "csv"]
+    write = _WRITERS[format_for(target, format) or "csv"]
     where = name_of(target, "standard output")
-    _check_columns(table)
-    try:
-        with _opened(target) as sink:
-            write(table, sink)
-            sink.flush()
-    except BrokenPipeError:
-        raise
-    except OSError as error:
-        raise InputError(f"{where} cannot be written: {error.strerror or error}.") from error
-    except pa.ArrowException as error:
-        raise InputError(f"{where} cannot be written ({one_line(error)}); try another format.") from error
-
-
-def _check_columns(table: pa.Table) -> None:
-    """Refuse what no reader could read again."""
     if not table.num_columns:
         raise InputError("The table has no columns; there is nothing to write.")
-    name, count = Counter(table.column_names).most_common(1)[0]
-    if count > 1:
-        raise InputError(f"{count} columns are called {name!r}; give each column its own name.")
+    require_distinct(table.column_names, "The table")  # no reader could read it again
+    try:
+        with writing_explained(where), _opened(target) as sink:
+            write(table, sink)
+            sink.flush()
+    except pa.ArrowException as error:
+        raise InputError(f"{where} cannot be written ({one_line(error)}); try another format.") from error
 
 
 @contextmanager
@@ -105,14 +92,10 @@ def _write_arrow(table: pa.Table, sink: BinaryIO) -> None:
         writer.write_table(table)
 
 
-def _write_parquet(table: pa.Table, sink: BinaryIO) -> None:
-    pyarrow.parquet.write_table(table, sink)
-
-
 _WRITERS: dict[str, Callable[[pa.Table, BinaryIO], None]] = {
     "csv": partial(write_delimited, delimiter=","),
     "tsv": partial(write_delimited, delimiter="\t"),
     "jsonl": write_json_lines,
-    "parquet": _write_parquet,
+    "parquet": pyarrow.parquet.write_table,
     "arrow": _write_arrow,
 }

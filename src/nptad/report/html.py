@@ -13,38 +13,19 @@ from typing import TYPE_CHECKING, Any
 
 from nptad import wording
 from nptad.errors import InputError
-from nptad.io.atomic import writing
+from nptad.io.atomic import writing, writing_explained
 from nptad.report import svg
 from nptad.wording import duration, figure, moment, number, percent, plural
 
 if TYPE_CHECKING:
     from jinja2 import BaseLoader, Environment, Template
 
-HEAT_LIMITS = (0.005, 0.03, 0.08, 0.15, 0.25, 0.4, 0.6)
-"""The lowest share of each colour of the heat map."""
-
-_UNBROKEN = 20
-"""A name or a date of at most this many letters is not broken into two lines."""
+HEAT_LIMITS = (0.005, 0.03, 0.08, 0.15, 0.25, 0.4, 0.6)  # the lowest share of each colour of the heat map
+_UNBROKEN = 20  # a name or a date of at most this many letters is not broken into two lines
 
 
 def render(summary: dict[str, Any]) -> str:
-    """Render the report.
-
-    Parameters
-    ----------
-    summary : dict
-        From :func:`nptad.report.summarise`, or the same read back from JSON.
-
-    Returns
-    -------
-    str
-        A complete HTML document. The same summary gives the same document.
-
-    Raises
-    ------
-    InputError
-        If jinja2 is not installed.
-    """
+    """Render a summary of :func:`nptad.report.summarise`, or the same read back from JSON, as an HTML document."""
     template = _template()
     from markupsafe import Markup  # installed with jinja2
 
@@ -75,38 +56,17 @@ def render(summary: dict[str, Any]) -> str:
 
 
 def write_report(summary: dict[str, Any], path: str | Path) -> None:
-    """Write the report to a file. The file is written completely or not at all, unless it is a device or a pipe.
+    """Write the report on a summary of :func:`nptad.report.summarise` to an HTML file.
 
-    Parameters
-    ----------
-    summary : dict
-        From :func:`nptad.report.summarise`.
-    path : path
-        The HTML file; an existing file is replaced.
-
-    Raises
-    ------
-    InputError
-        If the file cannot be written.
+    An existing file is replaced. The file is written completely or not at all, unless it is a device or a pipe.
     """
     page = render(summary)
-    try:
-        with writing(Path(path)) as file:
-            file.write(page.encode())
-    except BrokenPipeError:
-        raise
-    except OSError as error:
-        raise InputError(f"{path} cannot be written: {error.strerror or error}.") from error
+    with writing_explained(path), writing(Path(path)) as file:
+        file.write(page.encode())
 
 
 def make_environment(loader: BaseLoader | None = None) -> Environment:
-    """Templates that escape every text and refuse undefined names, with our filters; the web page uses it too.
-
-    Raises
-    ------
-    InputError
-        If jinja2 is not installed.
-    """
+    """Templates that escape every text and refuse undefined names, with our filters; the web page uses it too."""
     try:
         from jinja2 import Environment, StrictUndefined
     except ImportError as error:
@@ -143,19 +103,9 @@ def make_environment(loader: BaseLoader | None = None) -> Environment:
             remark = Markup(', <span class="muted">expected {}</span>').format(estimate(expected))
         return Markup("<b>{}</b> {}{}").format(text(cell_reason["column"]), cell(seen), remark)
 
-    environment.filters |= {
-        "text": text,
-        "cell": cell,
-        "estimate": estimate,
-        "reason": reason,
-        "number": number,
-        "figure": figure,
-        "percent": percent,
-        "count": lambda value: f"{value:,}",
-        "plural": plural,
-        "duration": duration,
-        "moment": moment,
-    }
+    filters = (text, cell, estimate, reason, number, figure, percent, plural, duration, moment)
+    environment.filters |= {function.__name__: function for function in filters}
+    environment.filters["count"] = lambda value: f"{value:,}"
     return environment
 
 

@@ -17,23 +17,18 @@ from nptad.wording import cell, rounded, shorten, shorten_value
 if TYPE_CHECKING:
     from nptad.detector import NPTAD
 
-LISTED_ROWS = 200
-"""Rows listed at most, by default."""
-
-SHOWN_REASONS = 10
-"""Cells with the largest contributions that are listed for a row; the others are summed up."""
-
-ATTENDED_ROWS = 5
-"""Training rows with the largest weights that are listed for a row."""
-
-TRAINING_CELLS = 3
-"""Cells listed of a training row: those in the columns of the first reasons."""
+LISTED_ROWS = 200  # rows listed at most, by default
+SHOWN_REASONS = 10  # cells with the largest contributions that are listed for a row; the others are summed up
+ATTENDED_ROWS = 5  # training rows with the largest weights that are listed for a row
+TRAINING_CELLS = 3  # cells listed of a training row: those in the columns of the first reasons
 
 
 def count_missing(schema: Schema, columns: RawColumns) -> list[int]:
     """Missing cells of each column."""
-    cells = match(schema, columns)
-    return [_count_missing(cells[column.name]) for column in schema.columns]
+    return [
+        int(np.isnan(cells).sum()) if cells.dtype.kind == "f" else sum(cell is None for cell in cells)
+        for cells in match(schema, columns).values()
+    ]
 
 
 def choose(detection: Detection, max_rows: int) -> np.ndarray:
@@ -59,27 +54,19 @@ def describe(detector: NPTAD, explanation: Explanation) -> list[dict[str, Any]]:
         columns = [column_of[reason.column] for reason in why.reasons[:TRAINING_CELLS]]
         return [shorten_value(readable(column, decode_cell(column, float(encoded[j])))) for j, column in columns]
 
-    def attended_rows(why: RowExplanation) -> list[dict[str, Any]]:
-        return [
+    described = []
+    for why in explanation:
+        nearest = None
+        if why.nearest is not None:
+            row, distance = why.nearest.row, rounded(why.nearest.distance)
+            nearest = {"row": row, "distance": distance, "cells": cells(why, row)}
+        attended = [
             {"row": training.row, "weight": rounded(training.weight), "cells": cells(why, training.row)}
             for training in why.attended_rows[:ATTENDED_ROWS]
         ]
-
-    def nearest(why: RowExplanation) -> dict[str, Any] | None:
-        if why.nearest is None:
-            return None
-        row, distance = why.nearest.row, why.nearest.distance
-        return {"row": row, "distance": rounded(distance), "cells": cells(why, row)}
-
-    return [
-        {
-            **_reasons(why),
-            "nearest": nearest(why),
-            "attended_rows": attended_rows(why),
-            "training_share": rounded(why.training_share),
-        }
-        for why in explanation
-    ]
+        share = rounded(why.training_share)
+        described.append({**_reasons(why), "nearest": nearest, "attended_rows": attended, "training_share": share})
+    return described
 
 
 def heat_map(schema: Schema, explanation: Explanation) -> dict[str, Any]:
@@ -113,7 +100,3 @@ def _reasons(why: RowExplanation) -> dict[str, Any]:
         ],
         "others": {"n": len(rest), "share": round(sum(reason.contribution for reason in rest) / total, 4)},
     }
-
-
-def _count_missing(cells: np.ndarray) -> int:
-    return int(np.isnan(cells).sum()) if cells.dtype.kind == "f" else sum(cell is None for cell in cells)

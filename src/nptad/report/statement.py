@@ -14,18 +14,8 @@ from nptad.wording import percent, plural
 def state(detection: Detection, n_listed: int, n_known: int, n_calibration: int, n_members: int) -> dict[str, Any]:
     """``result`` of a summary.
 
-    Parameters
-    ----------
-    detection : Detection
-        Scores, p-values and flags.
-    n_listed : int
-        Rows that the report lists.
-    n_known : int
-        Listed rows that are part of the training table.
-    n_calibration : int
-        Training rows whose scores the p-values are based on.
-    n_members : int
-        Members of the ensemble.
+    ``n_known`` of the listed rows are part of the training table; the p-values are based on the scores of
+    ``n_calibration`` training rows.
     """
     n_flagged, rate = int(detection.anomaly.sum()), percent(detection.rate)
     if not n_flagged:

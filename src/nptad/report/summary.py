@@ -26,20 +26,11 @@ if TYPE_CHECKING:
     from nptad.detector import NPTAD
     from nptad.pipeline import TableResult
 
-BINS = 50
-"""Bars of the score histogram."""
-
-TRAINING_POINTS = 150
-"""Points kept of the training curve."""
-
-_CATEGORIES = 5
-"""Categories listed for a column."""
-
-_KEYS = 3
-"""Key columns shown."""
-
-_LONG_TAIL = 20.0
-"""The axis is logarithmic if the highest score is this many times the median."""
+BINS = 50  # bars of the score histogram
+TRAINING_POINTS = 150  # points kept of the training curve
+_CATEGORIES = 5  # categories listed for a column
+_KEYS = 3  # key columns shown
+_LONG_TAIL = 20.0  # the axis is logarithmic if the highest score is this many times the median
 
 _LONGEST_CODE = 2000
 _PACKAGES = ("nptad", "torch", "numpy", "scikit-learn", "narwhals", "pyarrow")

@@ -17,15 +17,12 @@ Point = tuple[float, float]
 _HEIGHT, _TOP, _BOTTOM = 248, 14, 36
 _PLOT = _HEIGHT - _TOP - _BOTTOM
 _BASE = _TOP + _PLOT
-_WIDTH = 1000
-"""Width of a nested picture in its own units."""
+_WIDTH = 1000  # width of a nested picture in its own units
 
 
 def bar(share: float) -> str:
     """A horizontal bar, ``share`` of the width long.
 
-    Examples
-    --------
     >>> bar(0.25).partition("><")[2]
     'rect width="25" height="1"/></svg>'
     """
@@ -39,21 +36,15 @@ def bar(share: float) -> str:
 def histogram(scores: dict[str, Any], threshold: float | None, flagged: Sequence[float]) -> str:
     """Bars of all rows and the flagged among them, the outline of the training rows, and the lowest flagged score.
 
-    Parameters
-    ----------
-    scores : dict
-        ``scores`` of a summary.
-    threshold : float, optional
-        The lowest flagged score.
-    flagged : sequence of float
-        Scores to mark one by one below the axis.
+    ``scores`` are those of a summary; the ``flagged`` ones are marked one by one below the axis.
     """
     edges, counts, log = scores["edges"], scores["counts"], scores["log"]
-    scaled = _scaled(scores["training"], sum(counts))
+    n_training = sum(scores["training"]) or 1
+    scaled = [count * sum(counts) / n_training for count in scores["training"]]  # as if there were as many as rows
     highest = max([*counts, *scaled, 1])
     ticks = [tick for tick in linear_ticks(0, highest) if tick == int(tick)]
     place = _axis(edges[0], edges[-1], log)
-    parts = [_grid(ticks, highest)]
+    parts = []
     step = 100 / len(counts)
     for i, (count, marked) in enumerate(zip(counts, scores["flagged"], strict=True)):
         for kind, part, below in (("rows", count - marked, marked), ("hits", marked, 0)):
@@ -66,57 +57,46 @@ def histogram(scores: dict[str, Any], threshold: float | None, flagged: Sequence
                 )
     outline = [(edge, value) for i, value in enumerate(scaled) for edge in (i * step, (i + 1) * step)]
     parts.append(_line([(x / 100, y / highest) for x, y in outline], "outline"))
-    parts.append(_baseline())
-    parts += [
+    below = [
         f'<line class="rug" x1="{place(score):.2f}%" x2="{place(score):.2f}%" y1="{_BASE + 2}" y2="{_BASE + 9}"/>'
         for score in flagged
     ]
     x_ticks = log_ticks(edges[0], edges[-1]) if log else linear_ticks(edges[0], edges[-1])
-    parts += [_x_label(place(tick), _tick(tick), _BASE + 26) for tick in x_ticks]
+    below += [_x_label(place(tick), _tick(tick), _BASE + 26) for tick in x_ticks]
     if threshold is not None:
         x = place(threshold)
         side, shift = ("end", -6) if x > 60 else ("start", 6)
-        parts.append(
+        below.append(
             f'<line class="limit" x1="{x:.2f}%" x2="{x:.2f}%" y1="0" y2="{_BASE}"/>'
             f'<text class="limit" x="{x:.2f}%" dx="{shift}" y="{_TOP + 8}" text-anchor="{side}">'
             f"flagged from {figure(threshold)}</text>"
         )
-    return _plot(ticks, highest, parts)
+    return _plot(ticks, highest, parts, below)
 
 
 def curve(points: Sequence[Sequence[float]], reference: Sequence[Point]) -> str:
     """A curve of shares against shares, with a thin line to compare it with."""
     ticks = [0.0, 0.25, 0.5, 0.75, 1.0]
     area = [(points[0][0], 0.0), *((x, y) for x, y in points), (points[-1][0], 0.0)]
-    parts = [_grid(ticks, 1.0), _line(area, "under"), _line(reference, "outline")]
-    parts += [_line([(x, y) for x, y in points], "line"), _baseline()]
-    parts += [_x_label(100 * tick, _tick(tick), _BASE + 20) for tick in ticks]
-    return _plot(ticks, 1.0, parts)
+    parts = [_line(area, "under"), _line(reference, "outline"), _line([(x, y) for x, y in points], "line")]
+    return _plot(ticks, 1.0, parts, [_x_label(100 * tick, _tick(tick), _BASE + 20) for tick in ticks])
 
 
 def training_curve(points: Sequence[Sequence[float]]) -> str:
-    """Mean loss against the step, in the band of the losses of the steps around it.
-
-    Parameters
-    ----------
-    points : sequence
-        ``curve`` of a summary's ``training``: step, mean, lowest and highest loss.
-    """
+    """Mean loss against the step, in the band of the lowest and highest losses, from ``curve`` of a summary."""
     first, last = points[0][0], points[-1][0]
     highest = max(point[3] for point in points) or 1.0
     ticks = linear_ticks(0, highest)
     place = _axis(first, last, log=False)
     mean, lower, upper = ([(place(point[0]) / 100, point[k] / highest) for point in points] for k in (1, 2, 3))
-    parts = [_grid(ticks, highest), _line([*upper, *reversed(lower)], "under"), _line(mean, "line"), _baseline()]
-    parts += [_x_label(place(tick), _tick(tick), _BASE + 20) for tick in linear_ticks(first, last)]
-    return _plot(ticks, highest, parts)
+    parts = [_line([*upper, *reversed(lower)], "under"), _line(mean, "line")]
+    below = [_x_label(place(tick), _tick(tick), _BASE + 20) for tick in linear_ticks(first, last)]
+    return _plot(ticks, highest, parts, below)
 
 
 def linear_ticks(low: float, high: float, most: int = 6) -> list[float]:
     """Round numbers between two others.
 
-    Examples
-    --------
     >>> linear_ticks(0, 47), linear_ticks(0.12, 0.31)
     ([0, 10, 20, 30, 40], [0.15, 0.2, 0.25, 0.3])
     """
@@ -131,8 +111,6 @@ def linear_ticks(low: float, high: float, most: int = 6) -> list[float]:
 def log_ticks(low: float, high: float, most: int = 6) -> list[float]:
     """Powers of ten between two numbers, with 2 and 5 times them if these are few.
 
-    Examples
-    --------
     >>> log_ticks(0.3, 30), log_ticks(0.05, 2e9)
     ([0.5, 1, 2, 5, 10, 20], [0.1, 10, 1000, 100000, 10000000, 1000000000])
     """
@@ -154,26 +132,6 @@ def _axis(low: float, high: float, log: bool) -> Callable[[float], float]:
         return 100 * (change(inside) - start) / ((end - start) or 1.0)
 
     return place
-
-
-def _scaled(counts: Sequence[int], total: int) -> list[float]:
-    """Counts of the training rows as if there were as many as analysed rows."""
-    return [count * total / (sum(counts) or 1) for count in counts]
-
-
-def _y(share: float) -> float:
-    return _BASE - share * _PLOT
-
-
-def _grid(ticks: Sequence[float], highest: float) -> str:
-    return "".join(
-        f'<line class="grid" x1="0" x2="100%" y1="{_y(tick / highest):.1f}" y2="{_y(tick / highest):.1f}"/>'
-        for tick in ticks
-    )
-
-
-def _baseline() -> str:
-    return f'<line class="base" x1="0" x2="100%" y1="{_BASE}" y2="{_BASE}"/>'
 
 
 def _line(points: Sequence[Point], kind: str) -> str:
@@ -201,13 +159,18 @@ def _tick(value: float) -> str:
     return f"{value:g}".replace("e+", "e").replace("e0", "e").replace("e-0", "e-")
 
 
-def _plot(ticks: Sequence[float], highest: float, parts: Sequence[str]) -> str:
-    """The labels of the vertical axis, of fixed width, beside the picture that takes the rest."""
-    labels = "".join(
-        f'<text x="100%" dx="-8" y="{_y(tick / highest) + 4:.1f}" text-anchor="end">{_tick(tick)}</text>'
-        for tick in ticks
-    )
+def _plot(ticks: Sequence[float], highest: float, parts: Sequence[str], below: Sequence[str]) -> str:
+    """The labels of the vertical axis, of fixed width, beside the picture that takes the rest.
+
+    The picture is drawn in this order: a grid, the parts, the horizontal axis, what belongs ``below`` it.
+    """
+    labels, grid = "", ""
+    for tick in ticks:
+        y = _BASE - tick / highest * _PLOT
+        labels += f'<text x="100%" dx="-8" y="{y + 4:.1f}" text-anchor="end">{_tick(tick)}</text>'
+        grid += f'<line class="grid" x1="0" x2="100%" y1="{y:.1f}" y2="{y:.1f}"/>'
+    axis = f'<line class="base" x1="0" x2="100%" y1="{_BASE}" y2="{_BASE}"/>'
     return (
         f'<svg class="axis" height="{_HEIGHT}" aria-hidden="true">{labels}</svg>'
-        f'<svg class="area" height="{_HEIGHT}" aria-hidden="true">{"".join(parts)}</svg>'
+        f'<svg class="area" height="{_HEIGHT}" aria-hidden="true">{"".join([grid, *parts, axis, *below])}</svg>'
     )

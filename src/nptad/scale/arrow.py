@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
 
 import pyarrow as pa
 import torch
@@ -18,11 +17,6 @@ from nptad.errors import InputError
 from nptad.pipeline import named_beside, score_table
 from nptad.scoring.calibrate import DecisionRule, make_rule
 from nptad.tables.selection import select_columns
-
-RESULTS = pa.schema(
-    [("score", pa.float64()), ("p_value", pa.float64()), ("anomaly", pa.bool_()), ("reasons", pa.string())]
-)
-"""What is known of a row in the end; the reasons only if they are asked for."""
 
 
 @dataclass(frozen=True)
@@ -82,29 +76,21 @@ class ArrowScorer:
 
     def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Score the rows of a batch, which may have none."""
-        table, ignore, reasons = pa.Table.from_batches([batch]), self.options.ignore, self.options.reasons
-        values: dict[str, Any] = {name: [] for name in RESULTS.names}
+        table, ignore = pa.Table.from_batches([batch]), self.options.ignore
+        carried = select_columns(table, ignore).carried.schema
+        schema = pa.schema([*carried, *pa.schema(result_fields(self.options))])
+        result = schema.empty_table()
         if batch.num_rows:
-            found = score_table(
-                self.detector, table, ignore=ignore, false_alarm_rate=self.false_alarm_rate, reasons=reasons
-            )
-            values |= {name: getattr(found.detection, name) for name in ("score", "p_value", "anomaly")}
-            why = found.reasons()
-            values["reasons"] = [why.get(row) for row in range(batch.num_rows)]
-        results = {name: pa.array(values[name], kind) for name, kind in _results(self.options).items()}
-        carried = select_columns(table, ignore).carried
-        columns = {name: batch.column(name) for name in carried.column_names}
-        columns |= named_beside(columns, results)
-        return pa.RecordBatch.from_arrays(list(columns.values()), list(columns))
+            rate, reasons = self.false_alarm_rate, self.options.reasons
+            found = score_table(self.detector, table, ignore=ignore, false_alarm_rate=rate, reasons=reasons)
+            result = found.table().select(schema.names)
+        return pa.RecordBatch.from_arrays([column.combine_chunks() for column in result.columns], schema.names)
 
 
 def result_fields(options: ScoringOptions) -> dict[str, pa.DataType]:
-    """Names and types of what a scorer puts beside the ignored columns."""
-    return named_beside(options.ignore, _results(options))
-
-
-def _results(options: ScoringOptions) -> dict[str, pa.DataType]:
-    return {field.name: field.type for field in RESULTS if field.name != "reasons" or options.reasons}
+    """Names and types of what a scorer puts beside the ignored columns; the reasons only if they are asked for."""
+    results = {"score": pa.float64(), "p_value": pa.float64(), "anomaly": pa.bool_()}
+    return named_beside(options.ignore, results | ({"reasons": pa.string()} if options.reasons else {}))
 
 
 @lru_cache(maxsize=1)

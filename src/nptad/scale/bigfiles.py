@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from nptad.errors import InputError, NPTADError, warn
-from nptad.io.stream import open_stream
+from nptad.io.read import open_stream
 from nptad.models.folder import fingerprint
 from nptad.pipeline import named_beside
 from nptad.progress import progress_bar
@@ -40,23 +40,15 @@ class FilesScored:
     parts: int
     rows: int
     anomalies: int
-    false_alarm_rate: float
+    rate: float
 
     def to_dict(self) -> dict[str, Any]:
         """The same as plain data, in the words of the other commands."""
-        return {
-            "rows": self.rows,
-            "anomalies": self.anomalies,
-            "rule": "false_alarm_rate",
-            "rate": self.false_alarm_rate,
-            "files": self.files,
-            "parts": self.parts,
-            "text": self.text(),
-        }
+        return {**asdict(self), "rule": "false_alarm_rate", "text": self.text()}
 
     def text(self) -> str:
         """The same in one sentence."""
-        rate = f"a false-alarm rate of {self.false_alarm_rate:.3g}"
+        rate = f"a false-alarm rate of {self.rate:.3g}"
         return f"{self.anomalies:,} of {self.rows:,} rows flagged, at {rate}; {self.parts:,} part(s) written."
 
 
@@ -79,32 +71,14 @@ def score_files(
     engine: Engine = local_workers,
     verbose: bool = False,
 ) -> FilesScored:
-    """Score table files into a directory of Parquet parts.
+    """Score Parquet, Arrow, CSV or TSV files into a directory of Parquet parts.
 
-    Run again after it was stopped in any way, it goes on with the parts that are missing.
+    The parts are called ``part-<input>-<part>.parquet``: in the order of their names, they have the rows of all inputs
+    in their order, with the columns ``file``, ``row`` (in that file, from 0), the ignored ones and the results. Run
+    again after it was stopped in any way, it goes on with the parts that are missing.
 
-    Parameters
-    ----------
-    options : ScoringOptions
-        The model and what to do with it.
-    inputs : sequence of str
-        Parquet, Arrow, CSV or TSV files.
-    output : path
-        Directory for ``part-<input>-<part>.parquet``: in the order of their names, the rows of all inputs in their
-        order, with the columns ``file``, ``row`` (in that file, from 0), the ignored ones and the results.
-    jobs : int, optional
-        Worker processes; by default one for each core, or for each GPU.
-    engine : callable, optional
-        Where the workers come from; by default they are processes on this machine.
-    verbose : bool
-        Show a progress bar.
-
-    Raises
-    ------
-    InputError
-        If a file is damaged or does not fit the model. The other files are scored and kept nevertheless.
-    WorkerError
-        If a worker was killed. What is finished is kept.
+    If a file is damaged or does not fit the model, the other files are scored before the InputError is raised. If a
+    worker was killed, what is finished is kept.
     """
     scorer = ArrowScorer(replace(options, device="cpu"))  # a model that cannot be used shows now
     made_with = {
@@ -162,7 +136,8 @@ class _Run:
                     for worker in self._workers:
                         worker.close()
                     raise
-        self._tell_notes()
+        for note, path in list(self._notes.items())[:_SHOWN_NOTES]:
+            warn(f"{path}: {note}")
         for ended in running:
             error = ended.exception()
             if isinstance(error, NPTADError):
@@ -172,7 +147,8 @@ class _Run:
                     "run the same command again to go on."
                 ) from error
             ended.result()
-        self._refuse_failed()
+        if self._failed:
+            self._refuse_failed()
 
     def _serve(self, make_worker: Callable[[], Worker]) -> None:
         """Have pieces scored by one worker until there are none; started only if there is one."""
@@ -246,13 +222,7 @@ class _Run:
         """The share of an input file that some of its rows are, rounded up so that all parts make a whole."""
         return -(-self._sizes[file] * rows // rows_of_file) if rows_of_file else self._sizes[file]
 
-    def _tell_notes(self) -> None:
-        for note, path in list(self._notes.items())[:_SHOWN_NOTES]:
-            warn(f"{path}: {note}")
-
     def _refuse_failed(self) -> None:
-        if not self._failed:
-            return
         first = self._failed[min(self._failed)]
         more = f" {len(self._failed) - 1:,} more file(s) have failed as well." if len(self._failed) > 1 else ""
         others = len(self._inputs) - len(self._failed)

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from nptad.errors import InputError
-from nptad.io.atomic import replacing
+from nptad.io.atomic import replacing, writing_explained
 from nptad.io.locks import open_locked
 from nptad.io.read import reading_explained
 from nptad.io.write import write_table
@@ -36,8 +36,7 @@ class Part:
 
     rows: int
     anomalies: int
-    rows_of_file: int
-    """Rows of the whole input file."""
+    rows_of_file: int  # of the whole input file
 
 
 class OutputFolder:
@@ -45,8 +44,7 @@ class OutputFolder:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.parts: dict[int, dict[int, Part]] = {}
-        """The finished parts of each input, both by number."""
+        self.parts: dict[int, dict[int, Part]] = {}  # the finished parts of each input, both by number
 
     def read_parts(self) -> None:
         """Find out what is finished; what a killed run left unfinished is removed."""
@@ -84,18 +82,12 @@ class OutputFolder:
 def open_folder(path: Path, made_with: dict[str, Any], inputs: Sequence[str]) -> Iterator[OutputFolder]:
     """Create an output directory, or open one to go on; nobody else can meanwhile.
 
-    Parameters
-    ----------
-    path : Path
-        The directory: a new one, an empty one, or that of a run with the same options and inputs.
-    made_with : dict
-        By what it is called in messages: everything that decides about the results.
-    inputs : sequence of str
-        The files that are scored, in their order.
+    The directory is new, empty, or that of a run with the same inputs, in the same order, and the same options.
+    ``made_with`` has everything that decides about the results, by what messages call it.
     """
     manifest = {"format": _FORMAT, "made_with": made_with, "inputs": [_identity(name) for name in inputs]}
     with ExitStack() as stack:
-        try:
+        with writing_explained(path):
             path.mkdir(parents=True, exist_ok=True)
             ours = (path / MANIFEST).exists()
             if not ours and any(child.name != _LOCK and not child.match(_TEMPORARY) for child in path.iterdir()):
@@ -108,8 +100,6 @@ def open_folder(path: Path, made_with: dict[str, Any], inputs: Sequence[str]) ->
                 _require_same(folder, _read_manifest(path), manifest)
             with replacing(path / MANIFEST) as temporary:
                 temporary.write_text(json.dumps(manifest, indent=1), encoding="utf-8")
-        except OSError as error:
-            raise InputError(f"{path} cannot be written: {error.strerror or error}.") from error
         yield folder
 
 

@@ -15,14 +15,12 @@ from typing import Any
 import pyarrow as pa
 
 from nptad.errors import InputError, NPTADError, WorkerError
-from nptad.scale.arrow import ArrowScorer, ScoringOptions
-from nptad.scale.processes import Report, Worker
-from nptad.scale.worker import score_table
+from nptad.scale.arrow import ScoringOptions, open_scorer
+from nptad.scale.processes import Report, Worker, score_table
 
 __all__ = ["score_dataset"]
 
-BATCH_ROWS = 2**14
-"""Rows that an actor of Ray Data gets at a time."""
+BATCH_ROWS = 2**14  # rows that an actor of Ray Data gets at a time
 
 
 def connect() -> Any:
@@ -53,14 +51,8 @@ def score_dataset(
     ----------
     dataset : ray.data.Dataset
         The rows, with the columns of the training table and the ignored ones.
-    model : path
-        A saved model, in a directory that all machines can read.
-    ignore : sequence of str
-        Columns that the model does not see and that are carried into the result.
-    false_alarm_rate : float, optional
-        Share of the normal rows that is flagged; by default 0.01.
-    reasons : bool
-        Say why for the flagged rows.
+    model, ignore, false_alarm_rate, reasons
+        See :class:`nptad.scale.arrow.ScoringOptions`. All machines must be able to read the model.
     actors : int, optional
         Workers at most; by default as many as the cluster has room for.
     num_cpus : int
@@ -75,17 +67,12 @@ def score_dataset(
     """
     ray = connect()
     options = ScoringOptions(
-        str(Path(model).resolve()),
-        tuple(ignore),
-        false_alarm_rate,
-        reasons,
-        "cuda" if num_gpus else "cpu",
-        num_cpus,
+        str(Path(model).resolve()), tuple(ignore), false_alarm_rate, reasons, "cuda" if num_gpus else "cpu", num_cpus
     )
     room = ray.cluster_resources()
     most = int(room.get("GPU", 0) // num_gpus if num_gpus else room["CPU"] // num_cpus)
     return dataset.map_batches(
-        _DatasetActor,
+        _Actor,
         fn_constructor_args=(options,),
         batch_format="pyarrow",
         batch_size=BATCH_ROWS,
@@ -111,7 +98,7 @@ class RayWorker:
 
     def __init__(self, options: ScoringOptions) -> None:
         self._ray = connect()
-        actor = self._ray.remote(num_cpus=1, num_gpus=int(options.device == "cuda"))(_TableActor)
+        actor = self._ray.remote(num_cpus=1, num_gpus=int(options.device == "cuda"))(_Actor)
         self._actor = actor.remote(options)
 
     def score(self, table: pa.Table, report: Report) -> tuple[pa.Table, list[str]]:
@@ -130,27 +117,19 @@ class RayWorker:
         self._ray.kill(self._actor)
 
 
-class _TableActor:
-    """Scores whole tables, one after the other."""
+class _Actor:
+    """Scores tables, one after the other."""
 
     def __init__(self, options: ScoringOptions) -> None:
         self._options = options
-        self._scorer: ArrowScorer | None = None
+
+    def __call__(self, table: pa.Table) -> pa.Table:
+        """The result; for Ray Data, which passes errors on."""
+        return score_table(open_scorer(self._options), table)[0]
 
     def score(self, table: pa.Table) -> tuple[pa.Table | None, list[str], str | None]:
         """Result, notes, and what is wrong with the rows, if something is."""
         try:
-            self._scorer = self._scorer or ArrowScorer(self._options)
-            return *score_table(self._scorer, table), None
+            return *score_table(open_scorer(self._options), table), None
         except NPTADError as error:
             return None, [], str(error)
-
-
-class _DatasetActor:
-    """Scores the batches of a data set."""
-
-    def __init__(self, options: ScoringOptions) -> None:
-        self._scorer = ArrowScorer(options)
-
-    def __call__(self, table: pa.Table) -> pa.Table:
-        return score_table(self._scorer, table)[0]

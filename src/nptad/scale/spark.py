@@ -9,8 +9,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from nptad.errors import InputError, NPTADError
+from nptad.errors import NPTADError
 from nptad.scale.arrow import ScoringOptions, open_scorer, result_fields
+from nptad.tables.selection import require_columns
 
 __all__ = ["score_dataframe"]
 
@@ -39,9 +40,7 @@ def score_dataframe(
         raise NPTADError("Spark is not installed; install it with pip install 'nptad[spark]'.") from error
 
     options = ScoringOptions(str(Path(model).resolve()), tuple(ignore), false_alarm_rate, reasons, "cpu")
-    unknown = next((name for name in options.ignore if name not in frame.columns), None)
-    if unknown is not None:
-        raise InputError(f"There is no column {unknown!r}; the data frame has {', '.join(frame.columns[:20])}.")
+    require_columns(options.ignore, frame.columns)
     schema = StructType([frame.schema[name] for name in options.ignore])
     for name, kind in result_fields(options).items():
         schema = schema.add(name, from_arrow_type(kind))

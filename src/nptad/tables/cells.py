@@ -15,30 +15,20 @@ MISSING = ("", "NA", "N/A", "n/a", "#N/A", "<NA>", "NaN", "nan", "NaT", "NULL", 
 
 _MISSING_AMONG_VALUES = (*MISSING, "-", ".")
 
+# Patterns of cells.
 _NUMBER = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$|^[+-]?(?i:inf|infinity)$"
-
-# "0.123" is not a group of thousands.
-COMMA_NUMBER = r"^[+-]?(\d+|[1-9]\d{0,2}(\.\d{3})+)(,\d+)?([eE][+-]?\d+)?$"
-
+COMMA_NUMBER = r"^[+-]?(\d+|[1-9]\d{0,2}(\.\d{3})+)(,\d+)?([eE][+-]?\d+)?$"  # "0.123" is no group of thousands
 _MAYBE_THOUSANDS = r"^[+-]?[1-9]\d{0,2},\d{3}$"
-
 _PADDED = r"^0\d+$"
-
-# pyarrow reads 0x1F as a whole number, but not as a number.
-_PADDED_OR_HEXADECIMAL = r"^0(\d+$|[xX])"
-
+_PADDED_OR_HEXADECIMAL = r"^0(\d+$|[xX])"  # pyarrow reads 0x1F as a whole number, but not as a number
 _TRUTH = r"^(?i:true|false)$"
-
 TIME_STAMP = r"^\d{4}-\d{2}-\d{2}"
-
 _TIME_OF_DAY = r"^\d{2}:\d{2}(:\d{2}(\.\d{1,6})?)?$"
 
 
 def looks_like(cell: str, content: str) -> bool:
     """True if a text fits into a column of numbers, truth values, times or times of day, be it as a missing cell.
 
-    Examples
-    --------
     >>> [looks_like(cell, "number") for cell in ("2.5", "-", "22OO", "007")]
     [True, True, False, False]
     """
@@ -51,14 +41,10 @@ def looks_like(cell: str, content: str) -> bool:
 class Parser(NamedTuple):
     """A way to read cells of text as values."""
 
-    pattern: str
-    """Pattern of a single cell. Only if the first cell matches are the others looked at, which saves time."""
-    fits: Callable[[pa.ChunkedArray], bool]
-    """False if some cells are of another kind, although pyarrow might read them."""
-    convert: Callable[[pa.ChunkedArray], pa.ChunkedArray]
-    """The cells in a form that pyarrow can cast."""
-    types: tuple[pa.DataType, ...]
-    """The values have the first of these types that fits all cells."""
+    pattern: str  # of a single cell; only if the first cell matches are the others looked at, which saves time
+    fits: Callable[[pa.ChunkedArray], bool]  # false if some cells are of another kind that pyarrow might read
+    convert: Callable[[pa.ChunkedArray], pa.ChunkedArray]  # to a form that pyarrow can cast
+    types: tuple[pa.DataType, ...]  # the values have the first of these that fits all cells
 
 
 class TypeInference:
@@ -66,22 +52,8 @@ class TypeInference:
 
     Call :meth:`look` with every block, then :meth:`read` with each of them: it gives the cells as whole numbers,
     numbers, truth values or times if all cells of the column are such; otherwise they stay text. Missing cells fit any
-    type, however they are spelt. Padded numbers like 00123 are names of something and stay text.
-
-    Parameters
-    ----------
-    parsers : sequence of Parser
-        What the cells may be, in order of preference: :data:`VALUES`, :data:`TIMES`, or none for text.
-
-    Examples
-    --------
-    >>> import pyarrow as pa
-    >>> blocks = [pa.chunked_array([["1", "NA"]]), pa.chunked_array([["2.5"]])]
-    >>> column = TypeInference(VALUES)
-    >>> for block in blocks:
-    ...     column.look(block)
-    >>> [column.read(block).to_pylist() for block in blocks]
-    [[1.0, None], [2.5]]
+    type, however they are spelt. Padded numbers like 00123 are names of something and stay text. The parsers say what
+    the cells may be, in order of preference: :data:`VALUES`, :data:`TIMES`, or none for text.
     """
 
     def __init__(self, parsers: Sequence[Parser]) -> None:
@@ -179,16 +151,8 @@ def _can_cast(cells: pa.ChunkedArray, kind: pa.DataType) -> bool:
     return True
 
 
-def _unchanged(cells: pa.ChunkedArray) -> pa.ChunkedArray:
-    return cells
-
-
 def _with_points(cells: pa.ChunkedArray) -> pa.ChunkedArray:
     return pc.replace_substring(pc.replace_substring(cells, ".", ""), ",", ".")
-
-
-def _truths(cells: pa.ChunkedArray) -> pa.ChunkedArray:
-    return pc.equal(pc.ascii_lower(cells), "true")
 
 
 def _are_times_of_day(cells: pa.ChunkedArray) -> bool:
@@ -208,13 +172,13 @@ _DAY_TYPES = (pa.date32(), *(pa.timestamp(unit, zone) for zone in (None, "UTC") 
 _COMMA_NUMBERS = Parser(COMMA_NUMBER, _none_padded, _with_points, (pa.int64(), pa.float64()))
 
 TIMES = (
-    Parser(TIME_STAMP, lambda _: True, _unchanged, _DAY_TYPES),
+    Parser(TIME_STAMP, lambda _: True, lambda cells: cells, _DAY_TYPES),
     Parser(_TIME_OF_DAY, _are_times_of_day, _times_of_day, (pa.time64("us"),)),
 )
 
 VALUES = (
-    Parser(_NUMBER, _none_padded, _unchanged, (pa.int64(), pa.float64())),
-    Parser(_TRUTH, partial(_all, pattern=_TRUTH), _truths, (pa.bool_(),)),
+    Parser(_NUMBER, _none_padded, lambda cells: cells, (pa.int64(), pa.float64())),
+    Parser(_TRUTH, partial(_all, pattern=_TRUTH), lambda cells: pc.equal(pc.ascii_lower(cells), "true"), (pa.bool_(),)),
     *TIMES,
 )
 

@@ -18,8 +18,7 @@ from nptad.tables.frames import RawColumns, read_columns, texts
 from nptad.tables.layout import UNSEEN
 from nptad.tables.schema import Category, Column, Schema, listed
 
-LARGEST_STANDARDISED = 1e6
-"""Standard deviations at which a number is cut off, so that its square still fits into a float32."""
+LARGEST_STANDARDISED = 1e6  # standard deviations at which a number is cut off: its square must fit into a float32
 
 
 def encode(schema: Schema, table: Any) -> np.ndarray:
@@ -134,8 +133,6 @@ def decode_cell(column: Column, encoded: float) -> Category | None:
 def readable(column: Column, value: Category | None) -> Category | None:
     """The value as a person reads it: times as ISO text (UTC), durations as days and a clock, all else as it is.
 
-    Examples
-    --------
     >>> readable(Column("from", "numeric", "time"), 1.7e9), readable(Column("lasts", "numeric", "duration"), -90061.5)
     ('2023-11-14T22:13:20', '-1 d 01:01:01.500000')
     """

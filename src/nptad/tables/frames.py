@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import numbers
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, time, timedelta
 from importlib.util import find_spec
@@ -19,6 +19,7 @@ import pyarrow as pa
 from narwhals.exceptions import DuplicateError
 
 from nptad.errors import CellTypeError, InputError
+from nptad.tables.selection import require_distinct
 
 Content = Literal["number", "boolean", "text", "time", "duration"]
 """What the cells of a column are. Times are seconds since 1970 (UTC), durations and times of day are seconds."""
@@ -31,12 +32,9 @@ class RawColumns:
     cells: dict[str | int, np.ndarray]
     content: dict[str | int, Content]
     n_rows: int
-    named: bool
-    """True if columns are known by name, False if by position."""
-    backend: str
-    """Library of the frames that the user works with."""
-    first_row: int = 0
-    """The number of the first row in error messages."""
+    named: bool  # true if columns are known by name, false if by position
+    backend: str  # library of the frames that the user works with
+    first_row: int = 0  # its number in error messages
 
     def take(self, rows: slice | np.ndarray) -> RawColumns:
         """Some of the rows, by position."""
@@ -57,11 +55,10 @@ def read_columns(table: Any, first_row: int = 0) -> RawColumns:
     except DuplicateError as error:
         raise InputError(f"{' '.join(str(error).split())}; give each column its own name.") from error
     _require_cells(*frame.shape)
-    names: list[str | int] = [str(name) for name in frame.columns]
-    if len(set(names)) < len(names):
-        twice = next(name for name in names if names.count(name) > 1)
-        raise InputError(f"Two columns are called {twice!r}; give each column its own name.")
-    cells, content = {}, {}
+    names = [str(name) for name in frame.columns]
+    require_distinct(names, "The table")
+    cells: dict[str | int, np.ndarray] = {}
+    content: dict[str | int, Content] = {}
     for name, series in zip(names, frame.iter_columns(), strict=True):
         cells[name], content[name] = _read_series(series, name, first_row)
     return RawColumns(cells, content, len(frame), True, backend_of(table), first_row)
@@ -137,9 +134,7 @@ def _read_series(series: nw.Series[Any], name: str | int, first_row: int) -> tup
     values[:] = series.to_list()
     if isinstance(dtype, nw.Categorical | nw.Enum):
         # Whatever the categories are, numbers too, the table's author has called them categories.
-        return texts(
-            [None if _is_missing(v) else _plain(v, name, row) for row, v in enumerate(values, first_row)]
-        ), "text"
+        return texts(_plain_cells(values, name, first_row)), "text"
     return _read_values(values, name, first_row)
 
 
@@ -157,22 +152,27 @@ def _read_values(values: np.ndarray, name: str | int, first_row: int) -> tuple[n
         micros = values.astype(f"{values.dtype.kind}8[us]")
         content = "time" if values.dtype.kind == "M" else "duration"
         return np.where(np.isnat(micros), np.nan, micros.astype(np.int64) / 1e6), content
-    cells = np.array(
-        [None if _is_missing(v) else _plain(v, name, row) for row, v in enumerate(values, first_row)], dtype=object
-    )
+    cells = _plain_cells(values, name, first_row)
     present = [v for v in cells if v is not None]
     if present and all(isinstance(v, bool) for v in present):
-        return cells, "boolean"
-    if all(isinstance(v, float) for v in present):
-        return _finite(
-            np.array([np.nan if v is None else v for v in cells], dtype=np.float64), name, first_row
-        ), "number"
-    if all(isinstance(v, datetime) for v in present):
-        # Without a time zone, timestamp() would count from the time zone of the machine.
-        return np.array([np.nan if v is None else v.replace(tzinfo=UTC).timestamp() for v in cells]), "time"
-    if all(isinstance(v, timedelta) for v in present):
-        return np.array([np.nan if v is None else v.total_seconds() for v in cells]), "duration"
+        return np.array(cells, dtype=object), "boolean"
+    for kind, content, to_float in _NUMBER_LIKE:
+        if all(isinstance(v, kind) for v in present):
+            floats = np.array([np.nan if v is None else to_float(v) for v in cells], dtype=np.float64)
+            return _finite(floats, name, first_row), content
     return texts(cells), "text"
+
+
+_NUMBER_LIKE: tuple[tuple[type, Content, Callable[[Any], float]], ...] = (
+    (float, "number", float),
+    # Without a time zone, timestamp() would count from the time zone of the machine.
+    (datetime, "time", lambda v: v.replace(tzinfo=UTC).timestamp()),
+    (timedelta, "duration", timedelta.total_seconds),
+)
+
+
+def _plain_cells(values: np.ndarray, name: str | int, first_row: int) -> list[Any]:
+    return [None if _is_missing(v) else _plain(v, name, row) for row, v in enumerate(values, first_row)]
 
 
 def _is_missing(value: Any) -> bool:

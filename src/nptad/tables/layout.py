@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-UNSEEN = -1
-"""Code of a category that did not occur in training."""
+UNSEEN = -1  # code of a category that did not occur in training
 
 
 @dataclass(frozen=True)
@@ -13,9 +12,7 @@ class CellLayout:
     """The order of cells in an encoded row: numbers first, then category codes."""
 
     n_numeric: int
-    """Number of numeric cells."""
-    cardinalities: tuple[int, ...]
-    """Number of categories of each categorical cell."""
+    cardinalities: tuple[int, ...]  # number of categories of each categorical cell
 
     @property
     def n_features(self) -> int:

@@ -15,21 +15,15 @@ from nptad.tables.cells import looks_like
 from nptad.tables.frames import Content, RawColumns, read_columns
 from nptad.tables.layout import CellLayout
 
-MAX_CATEGORIES = 100
-"""A column keeps at most this many categories; the rarest are pooled beyond it."""
-
+MAX_CATEGORIES = 100  # a column keeps at most this many categories; the rarest are pooled beyond it
 
 OPEN_SHARE = 0.05
 """Share of cells with a category of their own above which a column with many categories counts as open to new ones."""
 
-
 MOSTLY_NUMBERS = 0.9
 """Share of numbers among the cells of a text column from which on the others are taken for mistakes, and told."""
 
-
 Kind = Literal["numeric", "categorical", "ignored"]
-
-
 Category = str | float | bool
 
 
@@ -37,24 +31,16 @@ Category = str | float | bool
 class Column:
     """What was learnt about one column."""
 
-    name: str | int
-    """Column name, or position in an array."""
-    kind: Kind
-    """How the column is used; "ignored" if training had no value in it."""
+    name: str | int  # the position if the table is an array
+    kind: Kind  # how the column is used; "ignored" if training had no value in it
     content: Content
-    """What its cells are."""
-    mean: float = 0.0
-    """Mean of the training cells (numeric)."""
-    scale: float = 1.0
-    """Standard deviation of the training cells (numeric)."""
-    categories: tuple[Category, ...] = ()
-    """Known categories; the code of a category is its position (categorical)."""
-    pooled: tuple[Category, ...] = ()
-    """Rare categories that share one more code (categorical)."""
+    mean: float = 0.0  # of the training cells (numeric)
+    scale: float = 1.0  # standard deviation of the training cells (numeric)
+    categories: tuple[Category, ...] = ()  # known ones; the code of a category is its position (categorical)
+    pooled: tuple[Category, ...] = ()  # rare categories that share one more code (categorical)
     open_vocabulary: bool = False
     """True if new categories keep coming, as in a column of names; they share that code too (categorical)."""
-    missing: int = 0
-    """Missing cells in training."""
+    missing: int = 0  # missing cells in training
 
     @property
     def cardinality(self) -> int:
@@ -68,9 +54,7 @@ class Schema:
 
     columns: tuple[Column, ...]
     n_rows: int
-    """Training rows."""
-    named: bool
-    """True if columns are known by name, False if by position."""
+    named: bool  # true if columns are known by name, false if by position
 
     @property
     def used(self) -> tuple[Column, ...]:
@@ -101,20 +85,12 @@ class Schema:
 
 
 def learn_schema(table: Any, categorical_features: Sequence[str | int] | None = None) -> Schema:
-    """Learn the columns of a training table.
+    """Learn the columns of a training table: a DataFrame, a pyarrow table or a 2-D array.
 
-    Parameters
-    ----------
-    table : DataFrame, pyarrow.Table or 2-D array
-        The training rows.
-    categorical_features : sequence of names or positions, optional
-        The columns that are categories, besides those that hold text or truth values; no other number column is
-        one. By default every number column with at most two different values is: as a standardised number, a rare
-        flag would drown the score.
+    ``categorical_features`` are the names or positions of the columns that are categories, besides those that hold text
+    or truth values; no other number column is one. By default every number column with at most two different values
+    is: as a standardised number, a rare flag would drown the score.
 
-    Examples
-    --------
-    >>> import numpy as np
     >>> schema = learn_schema(np.array([[0.5, 1], [1.5, 0], [2.5, 1], [3.5, np.nan]]))
     >>> [(c.kind, c.categories) for c in schema.columns]
     [('numeric', ()), ('categorical', (0.0, 1.0))]
@@ -164,18 +140,16 @@ def _learn_column(raw: RawColumns, name: str | int, chosen: set[str | int] | Non
             if scale > 0:
                 return Column(name, "numeric", content, mean=mean, scale=scale, missing=missing)
     values, counts = np.unique(present, return_counts=True)
-    if len(values) > MAX_CATEGORIES:
-        # Good and Turing: the next cell is a new category about as often as a category occurred just once.
-        is_open = (counts == 1).sum() / len(present) >= OPEN_SHARE
-        order = np.argsort(-counts, kind="stable")
-        # Of categories that occurred once some would be kept by chance, and seem rarer than the others.
-        n_kept = min(MAX_CATEGORIES - 1, (counts > 1).sum()) if is_open else MAX_CATEGORIES - 1
-        kept, rare = (tuple(values[np.sort(part)].tolist()) for part in np.split(order, [n_kept]))
-        pooled = () if is_open else rare
-        return Column(
-            name, "categorical", content, categories=kept, pooled=pooled, open_vocabulary=bool(is_open), missing=missing
-        )
-    return Column(name, "categorical", content, categories=tuple(values.tolist()), missing=missing)
+    if len(values) <= MAX_CATEGORIES:
+        return Column(name, "categorical", content, categories=tuple(values.tolist()), missing=missing)
+    # Good and Turing: the next cell is a new category about as often as a category occurred just once.
+    is_open = bool((counts == 1).sum() / len(present) >= OPEN_SHARE)
+    order = np.argsort(-counts, kind="stable")
+    # Of categories that occurred once some would be kept by chance, and seem rarer than the others.
+    n_kept = min(MAX_CATEGORIES - 1, (counts > 1).sum()) if is_open else MAX_CATEGORIES - 1
+    kept, rare = (tuple(values[np.sort(part)].tolist()) for part in np.split(order, [n_kept]))
+    learnt = Column(name, "categorical", content, categories=kept, open_vocabulary=is_open, missing=missing)
+    return learnt if is_open else dataclasses.replace(learnt, pooled=rare)
 
 
 def _report_columns(columns: tuple[Column, ...], raw: RawColumns) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 
@@ -12,8 +13,6 @@ import pyarrow as pa
 from nptad.errors import InputError
 
 _TRUE = {"1", "1.0", "true", "yes", "anomaly", "outlier"}
-
-
 _FALSE = {"0", "0.0", "false", "no", "normal", "inlier", "-1", "-1.0"}
 
 
@@ -21,14 +20,10 @@ _FALSE = {"0", "0.0", "false", "no", "normal", "inlier", "-1", "-1.0"}
 class Selection:
     """The columns of a table by their part in the analysis."""
 
-    features: pa.Table
-    """What the model sees."""
-    labels: np.ndarray | None
-    """True for rows that are known anomalies; never seen by the model."""
-    keys: pa.Table
-    """Ignored columns, which tell rows apart."""
-    carried: pa.Table
-    """Ignored columns and the label, which results carry along to tell rows apart."""
+    features: pa.Table  # what the model sees
+    labels: np.ndarray | None  # true for rows that are known anomalies; never seen by the model
+    keys: pa.Table  # ignored columns, which tell rows apart
+    carried: pa.Table  # ignored columns and the label, which results carry along
 
 
 def select_columns(table: pa.Table, ignore: Sequence[str] = (), label: str | None = None) -> Selection:
@@ -37,8 +32,6 @@ def select_columns(table: pa.Table, ignore: Sequence[str] = (), label: str | Non
     ``label`` is the name of a column of 0 and 1 (or true and false), or ``name=value`` where that value marks the
     anomalies.
 
-    Examples
-    --------
     >>> table = pa.table({"id": [7, 8], "x": [0.1, 0.2], "kind": ["good", "bad"]})
     >>> selection = select_columns(table, ["id"], "kind=bad")
     >>> selection.features.column_names, selection.labels.tolist(), selection.carried.column_names
@@ -47,9 +40,9 @@ def select_columns(table: pa.Table, ignore: Sequence[str] = (), label: str | Non
     name, labels = None, None
     if label is not None:
         name, value = split_label(label, table.column_names)
-        _require_columns(table, [name])
+        require_columns([name], table.column_names)
         labels = _labels(table[name], name, value)
-    _require_columns(table, ignore)
+    require_columns(ignore, table.column_names)
     keys = list(dict.fromkeys(ignore))
     aside = [*keys, *([name] if name is not None and name not in ignore else [])]
     features = table.drop_columns(aside)
@@ -61,8 +54,6 @@ def select_columns(table: pa.Table, ignore: Sequence[str] = (), label: str | Non
 def split_label(label: str, names: Collection[str]) -> tuple[str, str | None]:
     """Column and value of ``name=value``, the longest name that is a column; None as value for a column alone.
 
-    Examples
-    --------
     >>> split_label("kind=a=b", ["kind", "size"]), split_label("kind=a", ["kind", "kind=a"])
     (('kind', 'a=b'), ('kind=a', None))
     """
@@ -73,10 +64,18 @@ def split_label(label: str, names: Collection[str]) -> tuple[str, str | None]:
     return (label, None) if place is None else (label[:place], label[place + 1 :])
 
 
-def _require_columns(table: pa.Table, names: Sequence[str]) -> None:
+def require_columns(names: Iterable[str], existing: Sequence[str], where: str = "") -> None:
+    """Refuse names that are not columns; ``where`` says in a message where the names come from."""
     for name in names:
-        if name not in table.column_names:
-            raise InputError(f"There is no column {name!r}; the table has {', '.join(table.column_names[:20])}.")
+        if name not in existing:
+            raise InputError(f"{where}There is no column {name!r}; the table has {', '.join(existing[:20])}.")
+
+
+def require_distinct(names: Sequence[str], where: str) -> None:
+    """Refuse several columns of the same name."""
+    name, count = Counter(names).most_common(1)[0] if names else ("", 0)
+    if count > 1:
+        raise InputError(f"{where} has {count} columns called {name!r}; give each column its own name.")
 
 
 def _labels(column: pa.ChunkedArray, name: str, anomaly: str | None) -> np.ndarray:
@@ -111,8 +110,6 @@ def _is_spelt(value: object, text: str) -> bool:
 def column_names(text: str, existing: Collection[str]) -> list[str]:
     """The names in a list that is separated by commas, the longest that exists first: a name may have commas in it.
 
-    Examples
-    --------
     >>> column_names("id,Weight, kg", ["id", "Weight, kg", "size"])
     ['id', 'Weight, kg']
     """

@@ -26,8 +26,7 @@ from nptad.training.launch import STORE, is_launched
 
 T = TypeVar("T")
 
-TIMEOUT = timedelta(minutes=5)
-"""How long a process waits for the others before it gives up; only a dead or stuck one takes so long."""
+TIMEOUT = timedelta(minutes=5)  # after which a process gives up waiting for the others: one is dead or stuck
 
 _JSON, _TENSOR = "json", "tensor of nptad"
 
@@ -36,12 +35,6 @@ class Ranks:
     """The processes that train together: those of torch's process group, or this one alone.
 
     Values that they exchange are made of what JSON has, and of tensors.
-
-    Examples
-    --------
-    >>> alone = Ranks()
-    >>> alone.rank, alone.size, alone.gather("mine")
-    (0, 1, ['mine'])
     """
 
     def __init__(self) -> None:

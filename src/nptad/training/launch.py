@@ -12,18 +12,14 @@ import sys
 import tempfile
 from collections.abc import Callable
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
 
 from nptad.errors import NPTADError, PeerError, TrainingError
-from nptad.processes import Child, Message, Parent, error_from_dict, error_to_dict, threads_for_each
+from nptad.processes import Child, Parent, error_from_dict, error_to_dict, threads_for_each
 
-STORE = "NPTAD_STORE"
-"""The environment variable that names the file through which the processes find one another."""
-
-_ENDING_SECONDS = 5.0
-"""How long a process may take to end, or to report why another one lost it."""
+STORE = "NPTAD_STORE"  # environment variable: the file through which the processes find one another
+_ENDING_SECONDS = 5.0  # how long a process may take to end, or to report why another one lost it
 
 _LOOPBACK = {"linux": "lo", "darwin": "lo0"}
 
@@ -39,40 +35,29 @@ def launched_rank() -> int:
 
 
 def run_together(target: str, task: dict[str, Any], n_processes: int) -> Any:
-    """Run a function in several processes that train together.
+    """Run a function in several processes that train together; returns the result of the first of them.
 
-    Parameters
-    ----------
-    target : str
-        A ``package.module:function`` that calls :func:`take_part`.
-    task : dict
-        What each process does: arguments that fit into JSON.
-    n_processes : int
-        How many.
-
-    Returns
-    -------
-    object
-        The result of the first process.
-
-    Raises
-    ------
-    NPTADError
-        The error of the process that failed first, or TrainingError if a process died. The others are stopped.
+    ``target`` is a ``package.module:function`` that calls :func:`take_part`; the arguments in ``task`` must fit into
+    JSON. The error of the process that failed first is raised, or TrainingError if a process died; the others are
+    stopped.
     """
     messages: queue.Queue[Any] = queue.Queue()
     children: list[Child] = []
+    threads = threads_for_each(n_processes)
+
+    def start(rank: int, folder: str) -> None:
+        child = Child(target, threads=threads, environment=_place(rank, n_processes, folder))
+        children.append(child)
+        child.listen(lambda message: messages.put((rank, message)))
+        with suppress(EOFError):  # its end is the next message
+            child.send(task)
+
     before = signal.signal(signal.SIGTERM, _stop)
     try:
         with tempfile.TemporaryDirectory(prefix="nptad-") as folder:
             try:
-                threads = threads_for_each(n_processes)
                 for rank in range(n_processes):
-                    child = Child(target, threads=threads, environment=_place(rank, n_processes, folder))
-                    children.append(child)
-                    child.listen(partial(_put, messages, rank))
-                    with suppress(EOFError):  # its end is the next message
-                        child.send(task)
+                    start(rank, folder)
                 return _first_result(children, messages)
             except BaseException:
                 for child in children:
@@ -108,10 +93,6 @@ def _place(rank: int, size: int, folder: str) -> dict[str, str]:
     if sys.platform in _LOOPBACK:
         variables |= {f"{library}_SOCKET_IFNAME": _LOOPBACK[sys.platform] for library in ("GLOO", "NCCL")}
     return variables
-
-
-def _put(messages: queue.Queue[Any], rank: int, message: Message | None) -> None:
-    messages.put((rank, message))
 
 
 def _first_result(children: list[Child], messages: queue.Queue[Any]) -> Any:

@@ -6,7 +6,7 @@ import asyncio
 import json
 import re
 import shutil
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from html import unescape
@@ -38,23 +38,18 @@ DOWNLOADS = {
 }
 _STATIC = {"style.css": "text/css", "script.js": "text/javascript", "icon.svg": "image/svg+xml"}
 _MAX_FIELDS = 1100
-_TOO_LATE = "This job is {}, so that this cannot be done now."
 
 
 @dataclass(frozen=True)
 class Config:
     """How a server is set up."""
 
-    directory: Path
-    """Where jobs are kept."""
+    directory: Path  # where jobs are kept
     max_bytes: int = 200_000_000
     max_rows: int = 1_000_000
-    token: str | None = None
-    """Asked of every browser; None only if nobody but this machine can reach the server."""
-    hosts: frozenset[str] = LOOPBACK_HOSTS
-    """Names the server answers to."""
-    worker: str = WORKER
-    """What runs in the processes of jobs."""
+    token: str | None = None  # asked of every browser; None only if nobody but this machine can reach the server
+    hosts: frozenset[str] = LOOPBACK_HOSTS  # names the server answers to
+    worker: str = WORKER  # what runs in the processes of jobs
 
 
 @dataclass(frozen=True)
@@ -66,27 +61,9 @@ class Site:
     runner: Runner
     sessions: Sessions
 
-    def find(self, job_id: str) -> Job:
-        """A job by its name; what a client sends is looked up and never becomes part of a path."""
-        job = self.store.jobs.get(job_id)
-        if job is None:
-            raise HTTPException(404, "There is no such job; perhaps it was deleted.")
-        return job
-
-    def status(self, job: Job) -> dict[str, Any]:
-        """How a job stands."""
-        queue = self.store.queue()
-        return status_of(job, self.runner, queue.index(job) + 1 if job in queue else 0)
-
 
 def create_app(config: Config) -> FastAPI:
-    """The application; jobs are run from its start to its end.
-
-    Raises
-    ------
-    InputError
-        If the directory cannot be used.
-    """
+    """The application; jobs are run from its start to its end."""
     store = Store(config.directory)
     runner = Runner(store, config.max_bytes, config.max_rows, config.worker)
     site = Site(config, store, runner, Sessions(store.secret, config.token))
@@ -124,7 +101,11 @@ def _site(request: Request) -> Site:
 
 
 def _job(request: Request, job_id: str) -> Job:
-    return _site(request).find(job_id)
+    """A job by its name; what a client sends is looked up and never becomes part of a path."""
+    job = _site(request).store.jobs.get(job_id)
+    if job is None:
+        raise HTTPException(404, "There is no such job; perhaps it was deleted.")
+    return job
 
 
 async def _checked_form(request: Request) -> AsyncIterator[FormData]:
@@ -140,8 +121,7 @@ TheJob = Annotated[Job, Depends(_job)]
 TheForm = Annotated[FormData, Depends(_checked_form)]
 
 views = APIRouter()
-actions = APIRouter(dependencies=[Depends(_checked_form)])
-"""Everything that changes something."""
+actions = APIRouter(dependencies=[Depends(_checked_form)])  # everything that changes something
 
 
 def _page(request: Request, template: str, status: int = 200, **context: Any) -> HTMLResponse:
@@ -152,14 +132,8 @@ def _page(request: Request, template: str, status: int = 200, **context: Any) ->
 
 def _start_page(request: Request, status: int = 200, error: str = "") -> HTMLResponse:
     site = _site(request)
-    listed = [(job, site.status(job)) for job in site.store.newest_first()]
+    listed = [(job, status_of(job, site.store, site.runner)) for job in site.store.newest_first()]
     return _page(request, "start", status, jobs=listed, suffixes=[*SUFFIXES], error=error)
-
-
-def _columns_page(
-    request: Request, job: Job, entered: Mapping[str, Any], status: int = 200, error: str = ""
-) -> HTMLResponse:
-    return _page(request, "columns", status, job=job, entered=entered, error=error)
 
 
 def _to(job: Job | None = None) -> RedirectResponse:
@@ -167,13 +141,12 @@ def _to(job: Job | None = None) -> RedirectResponse:
 
 
 async def _show_error(request: Request, error: Exception) -> Response:
-    if isinstance(error, RequestValidationError):
-        error = HTTPException(404, "There is no such page.")
-    assert isinstance(error, HTTPException)
-    sentence = "There is no such page." if error.detail == "Not Found" else error.detail
+    status, sentence = 404, "There is no such page."
+    if isinstance(error, HTTPException) and error.detail != "Not Found":
+        status, sentence = error.status_code, error.detail
     if request.method == "POST" and request.url.path == "/jobs":
-        return _start_page(request, error.status_code, sentence)
-    return render("error", error.status_code, sentence=sentence)
+        return _start_page(request, status, sentence)
+    return render("error", status, sentence=sentence)
 
 
 @views.get("/")
@@ -193,20 +166,20 @@ async def static(name: Literal["style.css", "script.js", "icon.svg"]) -> Respons
 async def job_page(request: Request, site: TheSite, job: TheJob) -> Response:
     """A job: its columns, its progress or its result."""
     if job.state == "draft":
-        return _columns_page(request, job, form_values(job.choices))
+        return await job_columns(request, job)
     if job.state == "done":
         digest = json.loads((site.store.path(job) / jobs.RESULT / jobs.DIGEST).read_text(encoding="utf-8"))
         return _page(request, "result", job=job, digest=digest)
     if job.state in ("queued", "running"):
         before = [other for other in (site.runner.running, *site.store.queue()) if other is not None]
-        return _page(request, "progress", job=job, standing=site.status(job), line=before)
+        return _page(request, "progress", job=job, standing=status_of(job, site.store, site.runner), line=before)
     return _page(request, "ended", job=job)
 
 
 @views.get("/jobs/{job_id}/status")
 async def job_status(site: TheSite, job: TheJob) -> Response:
     """How a job stands, as JSON for the script."""
-    return JSONResponse(site.status(job))
+    return JSONResponse(status_of(job, site.store, site.runner))
 
 
 @views.get("/jobs/{job_id}/columns")
@@ -214,7 +187,7 @@ async def job_columns(request: Request, job: TheJob) -> Response:
     """The columns of a job that did not come to its end, to change them."""
     if job.state in ("queued", "running", "done"):
         return _to(job)
-    return _columns_page(request, job, form_values(job.choices))
+    return _page(request, "columns", job=job, entered=form_values(job.choices), error="")
 
 
 @views.get("/jobs/{job_id}/report")
@@ -252,7 +225,11 @@ async def upload(request: Request, site: TheSite, form: TheForm) -> Response:
     if not isinstance(file, UploadFile) or not file.filename:
         return _start_page(request, 400, "Choose a file first.")
     name = shown_name(file.filename)
-    return await _new_job(request, site, name, file.file, _format_of(name))
+    try:
+        format = format_of(name)
+    except InputError as error:
+        return _start_page(request, 415, str(error))
+    return await _new_job(request, site, name, file.file, format)
 
 
 @actions.post("/example")
@@ -261,18 +238,12 @@ async def use_example(request: Request, site: TheSite) -> Response:
     return await _new_job(request, site, jobs.EXAMPLE, None, None)
 
 
-def _format_of(name: str) -> str:
-    try:
-        return format_of(name)
-    except InputError as error:
-        raise HTTPException(415, str(error)) from error
-
-
 async def _new_job(request: Request, site: Site, name: str, data: BinaryIO | None, format: str | None) -> Response:
     job_id, directory = site.store.new_directory()
     try:
         if data is not None:
-            await asyncio.to_thread(_save, data, directory / jobs.UPLOAD)
+            with (directory / jobs.UPLOAD).open("wb") as file:
+                await asyncio.to_thread(shutil.copyfileobj, data, file, 1 << 20)
         found = await site.runner.inspect(directory, name, format)
         job = Job(job_id, name, found["n_rows"], found["columns"], Choices.from_dict(found["choices"]))
         site.store.save(job)
@@ -285,11 +256,6 @@ async def _new_job(request: Request, site: Site, name: str, data: BinaryIO | Non
     return _to(job)
 
 
-def _save(data: BinaryIO, path: Path) -> None:
-    with path.open("wb") as file:
-        shutil.copyfileobj(data, file, 1 << 20)
-
-
 @actions.post("/jobs/{job_id}/run")
 async def run(request: Request, site: TheSite, job: TheJob, form: TheForm) -> Response:
     """Start a job as its columns page says."""
@@ -298,7 +264,7 @@ async def run(request: Request, site: TheSite, job: TheJob, form: TheForm) -> Re
     try:
         choices = parse_choices(form, job.columns, job.n_rows)
     except InputError as error:
-        return _columns_page(request, job, form, 400, str(error))
+        return _page(request, "columns", 400, job=job, entered=form, error=str(error))
     site.runner.submit(job, choices)
     return _to(job)
 

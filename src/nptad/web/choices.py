@@ -21,14 +21,11 @@ class Choices:
     """Choices for a table; columns are given by position."""
 
     uses: tuple[Use, ...]
-    """The use of each column."""
     label: tuple[int, int] | None = None
     """The column that marks known anomalies, and the position of the marking value among its listed values."""
-    share: float | None = None
-    """Share of the rows to flag; None for the default."""
+    share: float | None = None  # of the rows to flag; None for the default
     seed: int = 0
-    time_limit: float | None = None
-    """Limit of the training time in seconds."""
+    time_limit: float | None = None  # of the training, in seconds
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Choices:
@@ -43,13 +40,7 @@ def default_choices(columns: Sequence[Mapping[str, Any]]) -> Choices:
 
 
 def parse_choices(form: Mapping[str, Any], columns: Sequence[Mapping[str, Any]], n_rows: int) -> Choices:
-    """Read the form of the page.
-
-    Raises
-    ------
-    InputError
-        If an entry is not a possible choice.
-    """
+    """Read the form of the page; an entry that is not a possible choice is an InputError."""
     uses = []
     for place, column in enumerate(columns):
         use = form.get(f"use-{place}", column["use"])
@@ -72,19 +63,13 @@ def parse_choices(form: Mapping[str, Any], columns: Sequence[Mapping[str, Any]],
             f"With {n_rows:,} rows, the share to flag must be at least {math.ceil(1e6 / n_rows) / 1e4:g}%, "
             "which is about one row."
         )
-    if not any(use != "ignore" and (choices.label or (-1,))[0] != place for place, use in enumerate(uses)):
+    if all(use == "ignore" for use, _ in _unlabelled(choices, columns)):
         raise InputError("No column is left to analyse; ignore fewer columns.")
     return choices
 
 
 def form_values(choices: Choices) -> dict[str, str]:
-    """The choices as entries of the form, for :func:`parse_choices`.
-
-    Examples
-    --------
-    >>> form_values(Choices(("number", "ignore"), (1, 0), 0.05))
-    {'use-0': 'number', 'use-1': 'ignore', 'label': '1:0', 'share': '5', 'seed': '0', 'time_limit': ''}
-    """
+    """The choices as entries of the form, for :func:`parse_choices`."""
     return {
         **{f"use-{place}": use for place, use in enumerate(choices.uses)},
         "label": "{}:{}".format(*choices.label) if choices.label else "",
@@ -94,14 +79,15 @@ def form_values(choices: Choices) -> dict[str, str]:
     }
 
 
+def _unlabelled(choices: Choices, columns: Sequence[Mapping[str, Any]]) -> list[tuple[Use, Mapping[str, Any]]]:
+    """The use and the description of each column but the label."""
+    pairs = list(zip(choices.uses, columns, strict=True))
+    return [pair for place, pair in enumerate(pairs) if choices.label is None or place != choices.label[0]]
+
+
 def ignored_columns(choices: Choices, columns: Sequence[Mapping[str, Any]]) -> list[str]:
     """Names of the ignored columns, without the label."""
-    label = choices.label[0] if choices.label else None
-    return [
-        column["name"]
-        for place, (use, column) in enumerate(zip(choices.uses, columns, strict=True))
-        if use == "ignore" and place != label
-    ]
+    return [column["name"] for use, column in _unlabelled(choices, columns) if use == "ignore"]
 
 
 def label_column(choices: Choices, columns: Sequence[Mapping[str, Any]]) -> str | None:
@@ -114,14 +100,10 @@ def label_column(choices: Choices, columns: Sequence[Mapping[str, Any]]) -> str 
 
 def categorical_columns(choices: Choices, columns: Sequence[Mapping[str, Any]]) -> list[str] | None:
     """The number columns to use as categories; None if the library would choose the same by itself."""
-    label = choices.label[0] if choices.label else None
-    pairs = [
-        (use, column)
-        for place, (use, column) in enumerate(zip(choices.uses, columns, strict=True))
-        if "number" in column["uses"] and use != "ignore" and place != label
-    ]
-    chosen = [column["name"] for use, column in pairs if use == "category"]
-    found = [column["name"] for _, column in pairs if column["kind"] == "categorical"]
+    used = [(use, column) for use, column in _unlabelled(choices, columns) if use != "ignore"]
+    numbers = [(use, column) for use, column in used if "number" in column["uses"]]
+    chosen = [column["name"] for use, column in numbers if use == "category"]
+    found = [column["name"] for _, column in numbers if column["kind"] == "categorical"]
     return None if chosen == found else chosen
 
 

@@ -9,49 +9,29 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from nptad.errors import InputError, TableWarning
+from nptad.io.text import fits_text_file
 from nptad.tables.schema import MAX_CATEGORIES, Column, learn_schema
 from nptad.tables.selection import split_label
 from nptad.wording import FEW_LETTERS, cell, percent, plural, shorten
 
-LABEL_VALUES = 10
-"""A column with at most this many different values can be the label."""
+LABEL_VALUES = 10  # a column with at most this many different values can be the label
 
 _SAMPLES = 4
 _SAMPLED_ROWS = 1000
-_IDENTIFIER_ROWS = 20
-"""With at least this many rows, a text column without a repeated value is taken for an identifier of the rows."""
+_IDENTIFIER_ROWS = 20  # in fewer rows, texts may all differ by chance
 
 _NUMERIC = {"number": "numbers", "time": "times", "duration": "durations"}
 
 
 def describe_columns(table: pa.Table) -> list[dict[str, Any]]:
-    """Describe every column for the page.
+    """Describe every column for the page; a table that cannot be used as a whole is an InputError.
 
-    Returns
-    -------
-    list of dict
-        For each column ``name``, ``shown`` (the name, shortened), ``kind`` (of the schema), ``understood`` and ``note``
-        for people, ``missing`` and ``samples`` as text, ``values`` that can mark anomalies if the column is the label,
-        ``uses`` (the possible ones), ``use`` (the proposed one), and ``word``: what the use "number" means here, such
-        as time.
-
-    Raises
-    ------
-    InputError
-        If the table as a whole cannot be used.
-
-    Examples
-    --------
-    >>> table = pa.table({"size": [1.5, 2.5, None, 4.5], "kind": ["a", "b", "b", None]})
-    >>> for column in describe_columns(table):
-    ...     print(column["name"], column["understood"], column["missing"], column["samples"], column["values"])
-    size numbers 25% ['1.5', '2.5', '4.5'] ['1.5', '2.5', '4.5']
-    kind 2 categories 25% ['a', 'b'] ['a', 'b']
+    A description has ``name``, ``shown`` (the name, shortened), ``kind`` (of the schema), ``understood`` and ``note``
+    for people, ``missing`` and ``samples`` as text, ``values`` that can mark anomalies if the column is the label,
+    ``uses`` (the possible ones), ``use`` (the proposed one), and ``word``: what the use "number" means here, such as
+    time.
     """
     names = table.column_names
-    twice = next((name for name in names if names.count(name) > 1), None) if len(set(names)) < len(names) else None
-    if twice is not None:
-        raise InputError(f"Two columns are named {twice!r}; give each column a name of its own.")
     if not names or table.num_rows < 2:
         size = f"{plural(table.num_rows, 'row')} and {plural(len(names), 'column')}"
         raise InputError(f"The table has {size}; at least two rows and one column are needed.")
@@ -60,14 +40,6 @@ def describe_columns(table: pa.Table) -> list[dict[str, Any]]:
         reason = next((column["note"] for column in described if column["note"]), "")
         raise InputError(f"No column of the table can be used. {reason}".strip())
     return described
-
-
-def is_carriable(kind: pa.DataType) -> bool:
-    """Whether results can carry along cells of this type, also in text files: no lists, no bytes."""
-    if pa.types.is_dictionary(kind):
-        kind = kind.value_type
-    is_text = pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
-    return is_text or pa.types.is_primitive(kind) or pa.types.is_decimal(kind)
 
 
 def _describe(table: pa.Table, place: int, names: set[str]) -> dict[str, Any]:
@@ -93,29 +65,21 @@ def _describe(table: pa.Table, place: int, names: set[str]) -> dict[str, Any]:
             (column,) = learn_schema(table.select([place])).columns
     except InputError as error:
         return {**described, "missing": "", "understood": "not usable", "note": str(error)}
-    described |= {
+    # Text without a repeated value is taken for an identifier of the rows.
+    may_identify = column.content == "text" and not column.missing and len(cells) >= _IDENTIFIER_ROWS
+    identifies = may_identify and pc.count_distinct(cells).as_py() == len(cells)
+    return {
+        **described,
         "kind": column.kind,
         "missing": percent(column.missing / len(cells)) if column.missing else "none",
         "samples": [cell(value, FEW_LETTERS) for value in _distinct(cells[:_SAMPLED_ROWS])[:_SAMPLES]],
         "values": _label_values(cells, name, names),
-    }
-    if column.kind == "ignored":
-        return described
-    identifies = _identifies_rows(column, cells)
-    return {
-        **described,
         "understood": "row identifier" if identifies else _understood(column),
         "note": _note(column, identifies),
         "word": column.content,
         "uses": [*(["number"] if column.content in _NUMERIC else []), "category", "ignore"],
         "use": "ignore" if identifies else "number" if column.kind == "numeric" else "category",
     }
-
-
-def _identifies_rows(column: Column, cells: pa.ChunkedArray) -> bool:
-    if column.content != "text" or len(cells) < _IDENTIFIER_ROWS or column.missing:
-        return False
-    return pc.count_distinct(cells).as_py() == len(cells)
 
 
 def _understood(column: Column) -> str:
@@ -143,7 +107,7 @@ def _note(column: Column, identifies: bool) -> str:
 
 def _label_values(cells: pa.ChunkedArray, name: str, names: set[str]) -> list[str]:
     """The values that can mark anomalies, spelt as ``select_columns`` compares them."""
-    if not is_carriable(cells.type) or len(_distinct(cells[:_SAMPLED_ROWS])) > LABEL_VALUES:
+    if not fits_text_file(cells.type) or len(_distinct(cells[:_SAMPLED_ROWS])) > LABEL_VALUES:
         return []
     values = [str(value) for value in _distinct(cells)]
     if not 2 <= len(values) <= LABEL_VALUES:

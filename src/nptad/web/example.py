@@ -11,12 +11,10 @@ import pyarrow as pa
 
 from nptad.web.choices import Choices, default_choices
 
-LABEL = ("booking", "wrong")
-"""Column and value that mark the anomalies."""
+LABEL = ("booking", "wrong")  # column and value that mark the anomalies
 
 _ROWS, _ERRORS = 96, 6
-_SECONDS = 20.0
-"""Of training at most: enough to find most of the errors, whatever the machine."""
+_SECONDS = 20.0  # of training at most: enough to find most of the errors, whatever the machine
 
 _SERVICES = ("economy", "standard", "express")
 _ZONES = ("city", "country", "abroad")
@@ -27,8 +25,6 @@ def example_table(seed: int = 0) -> pa.Table:
 
     Weight follows from the size, price from weight, service and zone, days from service and zone.
 
-    Examples
-    --------
     >>> table = example_table()
     >>> table.num_rows, table["booking"].to_pylist().count("wrong"), table["height_cm"].null_count > 0
     (96, 6, True)

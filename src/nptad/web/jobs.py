@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from nptad.errors import InputError
+from nptad.io.atomic import replacing
 from nptad.io.locks import open_locked
 from nptad.web.choices import Choices
 
@@ -26,19 +27,11 @@ State = Literal["draft", "queued", "running", "done", "failed", "cancelled", "in
 """Drafts wait for the user; interrupted jobs ran when the server ended."""
 
 JOB, UPLOAD, TABLE, RESULT, UNFINISHED = "job.json", "upload", "table.arrow", "result", "result.tmp"
-REPORT, SCORES_CSV, SCORES_PARQUET, MODEL, DIGEST = (
-    "report.html",
-    "scores.csv",
-    "scores.parquet",
-    "model.zip",
-    "digest.json",
-)
+REPORT, SCORES_CSV, SCORES_PARQUET = "report.html", "scores.csv", "scores.parquet"
+MODEL, DIGEST = "model.zip", "digest.json"
 
-EXAMPLE = "parcels (example)"
-"""The name of the example."""
-
-DRAFT_SECONDS = 24 * 3600.0
-"""Drafts older than this are removed when the server starts."""
+EXAMPLE = "parcels (example)"  # the name of the example
+DRAFT_SECONDS = 24 * 3600.0  # drafts older than this are removed when the server starts
 
 _ID = re.compile(r"[0-9a-f]{16}")
 
@@ -48,24 +41,18 @@ class Job:
     """One table and what is to be done, is being done or was done with it."""
 
     id: str
-    name: str
-    """What the user calls the table; only ever shown."""
+    name: str  # what the user calls the table; only ever shown
     n_rows: int
-    columns: list[dict[str, Any]]
-    """From :func:`nptad.web.columns.describe_columns`."""
+    columns: list[dict[str, Any]]  # from nptad.web.columns.describe_columns
     choices: Choices
     state: State = "draft"
-    created: float = field(default_factory=time.time)
-    queued: float = 0.0
-    """When it was put into the queue, in seconds since 1970, as all times here."""
+    created: float = field(default_factory=time.time)  # in seconds since 1970, as all times here
+    queued: float = 0.0  # when it was put into the queue
     started: float = 0.0
     finished: float = 0.0
-    message: str = ""
-    """Why it failed."""
-    headline: str = ""
-    """The result in a few words."""
-    notes: list[str] = field(default_factory=list)
-    """What the user should know about the run."""
+    message: str = ""  # why it failed
+    headline: str = ""  # the result in a few words
+    notes: list[str] = field(default_factory=list)  # what the user should know about the run
 
     @property
     def seconds(self) -> float:
@@ -85,18 +72,7 @@ class Job:
 
 
 class Store:
-    """All jobs of a directory, which only one server may use at a time.
-
-    Parameters
-    ----------
-    directory : Path
-        Made if it does not exist.
-
-    Raises
-    ------
-    InputError
-        If another server uses the directory or it cannot be written.
-    """
+    """All jobs of a directory, which only one server may use at a time; made if it does not exist."""
 
     def __init__(self, directory: Path) -> None:
         self._jobs_directory = directory / "jobs"
@@ -129,10 +105,8 @@ class Store:
     def save(self, job: Job) -> None:
         """Remember a job, on disk too."""
         self.jobs[job.id] = job
-        path = self.path(job) / JOB
-        temporary = path.with_suffix(".tmp")
-        temporary.write_text(job.to_json(), encoding="utf-8")
-        temporary.replace(path)
+        with replacing(self.path(job) / JOB) as temporary:
+            temporary.write_text(job.to_json(), encoding="utf-8")
 
     def delete(self, job: Job) -> None:
         """Forget a job and remove all its files."""
@@ -173,11 +147,11 @@ class Store:
                 continue  # written by another version, or damaged: not ours to remove
             if job.id != path.name:
                 continue
-            (path / UPLOAD).unlink(missing_ok=True)
-            self.drop_unfinished(job)
             if job.state == "draft" and job.created < time.time() - DRAFT_SECONDS:
                 self.delete(job)
                 continue
+            (path / UPLOAD).unlink(missing_ok=True)
+            self.drop_unfinished(job)
             if job.state == "running":
                 job.state = "interrupted"
             self.save(job)

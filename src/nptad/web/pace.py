@@ -8,23 +8,13 @@ from collections.abc import Callable, Mapping
 from nptad.nn.masks import bank_size
 from nptad.settings import default_members, default_settings
 
-_TRAINING_FACTOR = 3.0
-"""A training step is about three times the work of scoring the same rows: a backward pass costs two forward passes."""
-
+_TRAINING_FACTOR = 3.0  # times the work of scoring the same rows: a backward pass costs two forward passes
 _EXPLAINING_FACTOR = 4.0
-_FIRST_SECONDS = 1.0
-"""A phase is measured after this time."""
+_FIRST_SECONDS = 1.0  # a phase is measured after this time
 
 
 def expected_work(n_rows: int, n_features: int, n_explained: int) -> dict[str, float]:
-    """The work of each phase, in rows that pass through the model; an estimate before anything is measured.
-
-    Examples
-    --------
-    >>> work = expected_work(100, 5, 1)
-    >>> work["Training"] > work["Scoring"] > work["Explaining"] > 0
-    True
-    """
+    """The work of each phase, in rows that pass through the model; an estimate before anything is measured."""
     settings = default_settings(n_rows, n_features)
     masks = min(bank_size(n_features, settings.mask_sizes), settings.max_masks)
     batch = min(n_rows, settings.batch_size or n_rows)
@@ -39,18 +29,8 @@ def expected_work(n_rows: int, n_features: int, n_explained: int) -> dict[str, f
 class Pace:
     """Turns the progress of single phases into the share done and the time left of the whole job.
 
-    The speed of the current phase is measured. Later phases are estimated from their work and the last measured speed.
-
-    Parameters
-    ----------
-    work : mapping
-        Expected work of each phase, in the order of the phases.
-    n_rows : int
-        Number of rows to score.
-    training_limit : float, optional
-        Seconds after which training ends.
-    clock : function
-        Returns the time in seconds.
+    The speed of the current phase is measured. Later phases are estimated from their expected work and the last
+    measured speed.
     """
 
     def __init__(
@@ -62,9 +42,7 @@ class Pace:
     ) -> None:
         self._work, self._n_rows, self._limit, self._clock = dict(work), n_rows, training_limit, clock
         self._started = self._phase_started = clock()
-        self._phase = ""
-        self._earlier = 0
-        self._total = 0
+        self._phase, self._earlier, self._total = "", 0, 0
         self._seconds_per_work: float | None = None
         self._highest = 0.0
 
@@ -77,7 +55,10 @@ class Pace:
             self._earlier += self._total
         self._total = total
         seconds = now - self._phase_started
-        part = self._part(done, total)
+        if phase == "Scoring":
+            part = (self._earlier + done) / max(self._n_rows, self._earlier + total)
+        else:
+            part = done / total if total else 1.0
         if part > 0 and seconds >= _FIRST_SECONDS:
             self._seconds_per_work = seconds / (part * self._work[phase])
         if self._seconds_per_work is None:
@@ -91,9 +72,3 @@ class Pace:
         spent = now - self._started
         self._highest = max(self._highest, spent / (spent + left) if left > 0 else 1.0)
         return self._highest, left
-
-    def _part(self, done: int, total: int) -> float:
-        """The share of the phase that is done."""
-        if self._phase == "Scoring":
-            return (self._earlier + done) / max(self._n_rows, self._earlier + total)
-        return done / total if total else 1.0

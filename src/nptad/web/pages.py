@@ -12,7 +12,7 @@ from jinja2 import Environment, PackageLoader
 from starlette.responses import HTMLResponse
 
 from nptad.report.html import make_environment
-from nptad.web.jobs import Job
+from nptad.web.jobs import Job, Store
 from nptad.web.runner import Runner
 from nptad.wording import duration, moment
 
@@ -40,35 +40,26 @@ def _environment() -> Environment:
     return environment
 
 
-def status_of(job: Job, runner: Runner, position: int) -> dict[str, Any]:
-    """The state of a job, for the script of the page and for pages without script.
-
-    ``position`` is its place in the queue, counted from 1.
-    """
+def status_of(job: Job, store: Store, runner: Runner) -> dict[str, Any]:
+    """The state of a job, for the script of the page and for pages without script."""
     progress = runner.progress if runner.running is job else {}
-    share, left = progress.get("share", 0.0), progress.get("left")
+    share = progress.get("share", 0.0)
+    line = {"draft": "not started", "done": job.headline, "running": f"running, {100 * share:.0f}%"}
+    if job.state == "queued":
+        position = store.queue().index(job)
+        line["queued"] = f"waiting, number {position + 1} in line" if position else "waiting, next in line"
     return {
         "state": job.state,
-        "line": _line(job, share, position),
+        "line": line.get(job.state, job.state),
         "phase": progress.get("phase"),
         "share": round(share, 4),
-        "left": "" if job.state != "running" else remaining(left),
+        "left": remaining(progress.get("left")) if job.state == "running" else "",
     }
-
-
-def _line(job: Job, share: float, position: int) -> str:
-    if job.state == "queued":
-        return "waiting, next in line" if position == 1 else f"waiting, number {position} in line"
-    if job.state == "running":
-        return f"running, {100 * share:.0f}%"
-    return {"draft": "not started", "done": job.headline}.get(job.state, job.state)
 
 
 def remaining(seconds: float | None) -> str:
     """The time left, rounded to what can be known.
 
-    Examples
-    --------
     >>> [remaining(seconds) for seconds in (None, 2, 33, 100, 1234, 9000)]
     ['estimating the time left', 'a few seconds left', 'about 35 s left', 'about 2 min left', 'about 21 min left', \
 'about 2.5 h left']
@@ -84,8 +75,6 @@ def remaining(seconds: float | None) -> str:
 def shown_name(name: str) -> str:
     r"""The shown name of an uploaded file: the last part of its name, printable and not too long.
 
-    Examples
-    --------
     >>> shown_name("C:\\fakepath\\wine.csv"), shown_name("../../etc/passwd\n.csv"), shown_name("/")
     ('wine.csv', 'passwd.csv', 'table')
     """
@@ -97,8 +86,6 @@ def shown_name(name: str) -> str:
 def download_name(name: str, kind: str) -> str:
     """A safe file name for a download.
 
-    Examples
-    --------
     >>> download_name("Müller's wine.csv", "scores.csv"), download_name("…", "model.zip")
     ('M-ller-s-wine-scores.csv', 'table-model.zip')
     """

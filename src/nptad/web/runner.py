@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
@@ -15,46 +14,32 @@ from nptad.processes import Child
 from nptad.web.choices import Choices
 from nptad.web.jobs import Job, Store
 
-WORKER = "nptad.web.worker:work"
-"""What runs in the processes."""
+WORKER = "nptad.web.worker:work"  # what runs in the processes
 
 CRASHED = "The process that worked on it crashed or was killed, perhaps for lack of memory; nothing else was harmed."
 
-READING_SECONDS = 600.0
-"""Time for reading an upload."""
-
-TERM_SECONDS = 3.0
-"""Time for a process to end before it is killed."""
+READING_SECONDS = 600.0  # time for reading an upload
+TERM_SECONDS = 3.0  # time for a process to end before it is killed
 
 
 class Runner:
     """Runs the jobs of a store, in the order in which they were submitted.
 
-    All methods belong to one event loop, so that states change one after the other.
-
-    Parameters
-    ----------
-    store : Store
-        The jobs.
-    max_bytes, max_rows : int
-        Limits of a table.
-    worker : str
-        The function that runs in the processes, as ``package.module:function``.
+    All methods belong to one event loop, so that states change one after the other. ``worker`` is the function that
+    runs in the processes, as ``package.module:function``.
     """
 
     def __init__(self, store: Store, max_bytes: int, max_rows: int, worker: str = WORKER) -> None:
-        self._store, self._max_bytes, self._max_rows, self._worker = store, max_bytes, max_rows, worker
+        self._store, self._worker = store, worker
+        self._limits = {"max_bytes": max_bytes, "max_rows": max_rows}
         self._reading = asyncio.Semaphore(1)
         self._wake = asyncio.Event()
         self._active: dict[Child, asyncio.Task[dict[str, Any]]] = {}
         self._closing = False
         self._cancelled = False
-        self.running: Job | None = None
-        """The job that is being done."""
-        self.process: Child | None = None
-        """Its process."""
-        self.progress: dict[str, Any] = {}
-        """Its ``phase``, ``share`` done and seconds ``left``, as far as known."""
+        self.running: Job | None = None  # the job that is being done
+        self.process: Child | None = None  # its process
+        self.progress: dict[str, Any] = {}  # its phase, share done and seconds left, as far as known
 
     async def start(self) -> None:
         """Begin with the jobs that wait already."""
@@ -68,21 +53,8 @@ class Runner:
         await self._loop
 
     async def inspect(self, directory: Path, name: str, format: str | None) -> dict[str, Any]:
-        """Have an upload read: its rows, columns and proposed choices.
-
-        Raises
-        ------
-        InputError
-            If it is not a table that can be used.
-        """
-        task = {
-            "do": "inspect",
-            "directory": str(directory),
-            "name": name,
-            "format": format,
-            "max_bytes": self._max_bytes,
-            "max_rows": self._max_rows,
-        }
+        """Have an upload read: its rows, columns and proposed choices."""
+        task = {"do": "inspect", "directory": str(directory), "name": name, "format": format, **self._limits}
         async with self._reading:
             try:
                 outcome = await asyncio.wait_for(self._run(task), READING_SECONDS)
@@ -126,13 +98,8 @@ class Runner:
     async def _do(self, job: Job) -> None:
         job.state, job.started = "running", time.time()
         self._store.save(job)
-        task = {
-            "do": "detect",
-            "directory": str(self._store.path(job)),
-            "name": job.name,
-            "columns": job.columns,
-            "choices": asdict(job.choices),
-        }
+        place = {"directory": str(self._store.path(job)), "name": job.name}
+        task = {"do": "detect", **place, "columns": job.columns, "choices": asdict(job.choices)}
         self.running, self.progress, self._cancelled = job, {}, False
         outcome = await self._run(task)
         job.finished = time.time()
@@ -145,9 +112,6 @@ class Runner:
         self._store.drop_unfinished(job)
         self._store.save(job)
 
-    def _hear(self, progress: dict[str, Any]) -> None:
-        self.progress = progress  # from another thread, in one step
-
     async def _run(self, task: dict[str, Any]) -> dict[str, Any]:
         """Do a task in a process; end the process if nobody waits for it any more."""
         try:
@@ -156,7 +120,7 @@ class Runner:
             return {"failed": CRASHED}
         if task["do"] == "detect":
             self.process = process
-        running = asyncio.create_task(asyncio.to_thread(_follow, process, task, self._hear))
+        running = asyncio.create_task(asyncio.to_thread(self._follow, process, task))
         self._active[process] = running
         try:
             return await asyncio.shield(running)
@@ -177,16 +141,15 @@ class Runner:
             await asyncio.to_thread(process.kill)
             await running
 
-
-def _follow(process: Child, task: dict[str, Any], heard: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
-    """Give a process its task and wait until it ends; returns ``{"done": ...}`` or ``{"failed": one sentence}``."""
-    outcome: dict[str, Any] = {"failed": CRASHED}
-    with process, suppress(EOFError):
-        process.send(task)
-        while True:
-            message, _ = process.receive()
-            if "progress" in message:
-                heard(message["progress"])
-            else:
-                outcome = message
-    return outcome
+    def _follow(self, process: Child, task: dict[str, Any]) -> dict[str, Any]:
+        """Give a process its task and wait until it ends; returns ``{"done": ...}`` or ``{"failed": one sentence}``."""
+        outcome: dict[str, Any] = {"failed": CRASHED}
+        with process, suppress(EOFError):
+            process.send(task)
+            while True:
+                message, _ = process.receive()
+                if "progress" in message:
+                    self.progress = message["progress"]  # from another thread, in one step
+                else:
+                    outcome = message
+        return outcome

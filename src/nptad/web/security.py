@@ -8,7 +8,7 @@ import hmac
 import logging
 import secrets
 import socket
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from http.cookies import CookieError, SimpleCookie
@@ -39,14 +39,9 @@ HEADERS = {
 }
 """On every answer that does not say otherwise itself."""
 
-FORM_BYTES = 1 << 20
-"""Largest body of a request that uploads nothing."""
-
+FORM_BYTES = 1 << 20  # largest body of a request that uploads nothing
 LOOPBACK_HOSTS = frozenset({"localhost", "127.0.0.1", "[::1]"})
-
-_OPEN_PATH = "/static/"
-"""What is shown without a session: it says nothing about anybody's data."""
-
+_OPEN_PATH = "/static/"  # what is shown without a session: it says nothing about anybody's data
 _LINGER_SECONDS, _LINGER_BYTES = 2.0, 50_000_000
 
 _log = logging.getLogger(__name__)
@@ -55,8 +50,6 @@ _log = logging.getLogger(__name__)
 def is_loopback(host: str) -> bool:
     """True for an address that only this machine can reach.
 
-    Examples
-    --------
     >>> is_loopback("127.0.0.1"), is_loopback("localhost"), is_loopback("0.0.0.0"), is_loopback("example.org")
     (True, True, False, False)
     """
@@ -70,10 +63,8 @@ def is_loopback(host: str) -> bool:
 class Sessions:
     """Signed session cookies and the form tokens that belong to them."""
 
-    secret: bytes
-    """Known to this server only."""
-    token: str | None = None
-    """What a browser must show once to get a session; None if every browser gets one."""
+    secret: bytes  # known to this server only
+    token: str | None = None  # what a browser must show once to get a session; None if every browser gets one
 
     @property
     def cookie(self) -> str:
@@ -116,44 +107,21 @@ class Sessions:
         return hmac.compare_digest(one.encode(), other.encode())
 
 
+@dataclass(frozen=True)
 class Guard:
     """Middleware that every request passes.
 
     In this order: the Host header must name this server (a rebound DNS name does not), a request that changes
     something must come from a page of ours (Origin), there must be a session, the body must not be too long.
-
-    Parameters
-    ----------
-    app : ASGI application
-        What is guarded.
-    sessions : Sessions
-        Who may come in.
-    hosts : iterable of str
-        Host names, besides addresses if a token is asked for.
-    upload_path : str
-        The one path that takes large bodies.
-    upload_bytes : int
-        How large.
-    refuse : function of status and sentence
-        Makes the page that says why not.
-    bounce : function of a path
-        Makes a page that goes on to a path of ours.
     """
 
-    def __init__(
-        self,
-        app: ASGIApp,
-        *,
-        sessions: Sessions,
-        hosts: Iterable[str],
-        upload_path: str,
-        upload_bytes: int,
-        refuse: Callable[[int, str], Response],
-        bounce: Callable[[str], Response],
-    ) -> None:
-        self.app, self.sessions, self.hosts = app, sessions, frozenset(hosts)
-        self.upload_path, self.upload_bytes = upload_path, upload_bytes
-        self.refuse, self.bounce = refuse, bounce
+    app: ASGIApp
+    sessions: Sessions
+    hosts: frozenset[str]  # names; if a token is asked for, any address is one too
+    upload_path: str  # the one path that takes bodies of up to upload_bytes
+    upload_bytes: int
+    refuse: Callable[[int, str], Response]  # makes the page that says, with a status, why not
+    bounce: Callable[[str], Response]  # makes a page that goes on to a path of ours
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer, refuse or hand on."""
@@ -163,7 +131,7 @@ class Guard:
             return
         headers = Headers(scope=scope)
         session = self.sessions.find(headers)
-        fresh: list[str] = []
+        fresh: str | None = None
         started = False
 
         async def send_with_headers(message: Message) -> None:
@@ -175,14 +143,14 @@ class Guard:
                     answer.setdefault(name, value)
                 if message["status"] == 413:
                     answer["connection"] = "close"  # the rest of the body is not even waited for
-                for cookie in fresh:
-                    answer.append("set-cookie", f"{self.sessions.cookie}={cookie}; Path=/; HttpOnly; SameSite=Strict")
+                if fresh is not None:
+                    answer.append("set-cookie", f"{self.sessions.cookie}={fresh}; Path=/; HttpOnly; SameSite=Strict")
             await send(message)
 
         refusal = self._refusal(scope, headers)
         if refusal is None and session is None and not scope["path"].startswith(_OPEN_PATH):
-            refusal, session = self._admit(scope, headers)
-            fresh += [session] if session is not None else []
+            refusal, fresh = self._admit(scope, headers)
+            session = fresh
         if refusal is not None:
             await refusal(scope, receive, send_with_headers)
             return
@@ -217,7 +185,8 @@ class Guard:
             return self.refuse(403, "This page is out of date; load it again and repeat."), None
         # Browsers send no strict cookie with a link from another site, nor along redirects from it: a page of ours that
         # goes on by itself shows whether there is one.
-        if self.sessions.admits(_token(scope)):
+        token = parse_qs(scope["query_string"].decode("latin-1")).get("token", [""])[0]
+        if self.sessions.admits(token):
             return self.bounce("/"), self.sessions.new()
         if headers.get("sec-fetch-site") == "cross-site":
             return self.bounce(scope["path"]), None
@@ -226,38 +195,28 @@ class Guard:
         return self.refuse(401, "This page needs its token; open the whole address that `nptad serve` printed."), None
 
 
-def _token(scope: Scope) -> str:
-    return parse_qs(scope["query_string"].decode("latin-1")).get("token", [""])[0]
-
-
 def _limited(receive: Receive, headers: Headers, limit: int) -> Receive:
     """The body, which ends in an error as soon as it is known to be longer than the limit."""
-    declared, got = headers.get("content-length", ""), 0
-    too_long = HTTPException(413, f"That is more than the {limit / 1e6:,.0f} MB that this server takes.")
+    declared = headers.get("content-length", "")
+    got = limit + 1 if declared.isdecimal() and int(declared) > limit else 0
 
     async def receive_limited() -> Message:
         nonlocal got
-        if declared.isdecimal() and int(declared) > limit:
-            await _linger(receive)
-            raise too_long
-        message = await receive()
-        got += len(message.get("body", b""))
-        if got > limit:
-            await _linger(receive)
-            raise too_long
-        return message
+        if got <= limit:
+            message = await receive()
+            got += len(message.get("body", b""))
+            if got <= limit:
+                return message
+        # Throw away some more of the body: a browser reads the answer only after it has sent its part.
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_LINGER_SECONDS):
+                left = _LINGER_BYTES
+                while left > 0:
+                    message = await receive()
+                    left = left - len(message.get("body", b"")) if message.get("more_body") else 0
+        raise HTTPException(413, f"That is more than the {limit / 1e6:,.0f} MB that this server takes.")
 
     return receive_limited
-
-
-async def _linger(receive: Receive) -> None:
-    """Throw away some more of a body that is refused: a browser reads the answer only after it has sent its part."""
-    with suppress(TimeoutError):
-        async with asyncio.timeout(_LINGER_SECONDS):
-            left = _LINGER_BYTES
-            while left > 0:
-                message = await receive()
-                left = left - len(message.get("body", b"")) if message.get("more_body") else 0
 
 
 def hosts_for(host: str) -> frozenset[str]:
@@ -271,8 +230,6 @@ def hosts_for(host: str) -> frozenset[str]:
 def url_host(host: str) -> str:
     """An address as it stands in a URL.
 
-    Examples
-    --------
     >>> url_host("::1"), url_host("Example.org")
     ('[::1]', 'example.org')
     """

@@ -23,27 +23,23 @@ from typing import TYPE_CHECKING, Any
 
 from nptad.errors import InputError, MaskBankWarning, NPTADError, TableWarning
 from nptad.io.read import read_table
+from nptad.io.text import fits_text_file
 from nptad.io.write import write_table
 from nptad.processes import Parent
 from nptad.progress import listening
 from nptad.tables.selection import column_names
 from nptad.web import example, jobs
 from nptad.web.choices import Choices, categorical_columns, default_choices, ignored_columns, label_column
-from nptad.web.columns import describe_columns, is_carriable
+from nptad.web.columns import describe_columns
 from nptad.wording import figure, plural
 
 if TYPE_CHECKING:
     from nptad.pipeline import TableResult
     from nptad.web.pace import Pace
 
-MAX_COLUMNS = 1000
-"""Columns of a table at most."""
-
-LISTED = 10
-"""Rows that the page of a result lists; the report has more."""
-
-_UNPACKED = 10
-"""A packed file may become this many times the upload limit."""
+MAX_COLUMNS = 1000  # columns of a table at most
+LISTED = 10  # rows that the page of a result lists; the report has more
+_UNPACKED = 10  # a packed file may become this many times the upload limit
 
 _SECONDS_BETWEEN_MESSAGES = 0.25
 
@@ -53,12 +49,13 @@ Tell = Callable[[dict[str, Any]], None]
 def work(server: Parent) -> None:
     """Do a task, ``{"do": "inspect" or "detect", "directory": ..., ...}``; what the process does."""
     task, tell = server.receive()[0], server.send
-    if task["do"] == "inspect":
+    do = task.pop("do")
+    if do == "inspect":
         _limit_memory()
     elif hasattr(os, "nice"):
         os.nice(5)  # the page comes first
     try:
-        tell({"done": _TASKS[task.pop("do")](tell=tell, **task)})
+        tell({"done": inspect(**task) if do == "inspect" else detect(**task, tell=tell)})
     except NPTADError as error:
         tell({"failed": str(error)})
     except MemoryError:
@@ -68,9 +65,7 @@ def work(server: Parent) -> None:
         tell({"failed": f"Something unexpected happened ({type(error).__name__}); the terminal says more."})
 
 
-def inspect(
-    *, directory: str, name: str, format: str | None, max_bytes: int, max_rows: int, tell: Tell
-) -> dict[str, Any]:
+def inspect(*, directory: str, name: str, format: str | None, max_bytes: int, max_rows: int) -> dict[str, Any]:
     """Read the upload, keep it as an Arrow file, and describe its columns.
 
     Without an upload the table is the example. ``format`` is one of :func:`nptad.io.read.read_table`.
@@ -114,13 +109,11 @@ def detect(
     home, chosen = Path(directory), Choices.from_dict(choices)
     table = read_table(home / jobs.TABLE)
     ignored = ignored_columns(chosen, columns)
-    left_behind = [column for column in ignored if not is_carriable(table.schema.field(column).type)]
-    carried = [column for column in ignored if column not in left_behind]
-    detector = NPTAD(
-        categorical_features=categorical_columns(chosen, columns),
-        random_state=chosen.seed,
-        time_limit=chosen.time_limit,
-    )
+    # Of the ignored columns, results carry those that tell rows apart and that a text file can hold.
+    carried = [c for c in ignored if fits_text_file(table[c].type) and table[c].null_count < len(table)]
+    left_behind = [c for c in ignored if c not in carried]
+    categorical = categorical_columns(chosen, columns)
+    detector = NPTAD(categorical_features=categorical, random_state=chosen.seed, time_limit=chosen.time_limit)
     label = label_column(chosen, columns)
     n_rows, n_features = table.num_rows, table.num_columns - len(ignored) - (label is not None)
     flagged = max(1, round(n_rows * (chosen.share or DEFAULT_RATE)))
@@ -212,6 +205,3 @@ def _command(name: str, choices: Choices, columns: Sequence[dict[str, Any]]) -> 
     }.items():
         words += [f"--{option}", str(value)] if value else []
     return shlex.join([*words, "--seed", str(choices.seed), "--report", "report.html"])
-
-
-_TASKS: dict[str, Callable[..., dict[str, Any]]] = {"inspect": inspect, "detect": detect}
