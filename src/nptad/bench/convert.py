@@ -17,8 +17,7 @@ import numpy as np
 
 from nptad.errors import DataError
 
-Arrays = tuple[np.ndarray, np.ndarray]
-"""Rows (n, d) and labels (n,) with 1 = anomaly."""
+Arrays = tuple[np.ndarray, np.ndarray]  # rows (n, d) and labels (n,) with 1 = anomaly
 
 _ECOLI_ANOMALIES = ("omL", "imL", "imS")
 _ABALONE_SEX = {"M": 0, "F": 1, "I": 2}

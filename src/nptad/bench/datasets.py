@@ -31,8 +31,7 @@ from nptad.errors import DataError
 from nptad.io.atomic import replacing
 from nptad.progress import progress_bar
 
-GENERATED = "generated"
-"""The source of a set that is generated, not published."""
+GENERATED = "generated"  # the source of a set that is generated, not published
 
 _ADBENCH = "https://github.com/Minqi824/ADBench/raw/main/adbench/datasets/Classical/"
 _ODDS = "https://www.dropbox.com/s/"  # where the ODDS site keeps its files
@@ -48,42 +47,27 @@ _TIMEOUT_SECONDS = 30
 class Dataset:
     """An entry of the registry."""
 
-    name: str
-    """Name in the paper's tables."""
-    n: int
-    """Rows."""
-    d: int
-    """Columns."""
-    anomalies: int
-    """Rows that are anomalies."""
-    source: str
-    """The address of the published file, or ``GENERATED``."""
-    convert: Callable[[Path], Arrays] | None
-    """Reads the published file; None if there is no file to download."""
-    sha256: str | None
-    """Checksum of the content (:func:`content_sha256`); None if we had no copy to compute it from."""
-    licence: str = "CC BY 4.0"
-    """According to the publisher of the original data (UCI, Kaggle, ...); check there before passing the data on."""
-    categorical: tuple[int, ...] = ()
-    """Positions of the columns that hold category codes."""
-    note: str = ""
-    """What a user should know."""
-    generate: Callable[[], Arrays] | None = None
-    """Generates the set, or a similar one, if there is no file."""
+    name: str  # name in the paper's tables
+    n: int  # rows
+    d: int  # columns
+    anomalies: int  # rows that are anomalies
+    source: str  # the address of the published file, or ``GENERATED``
+    convert: Callable[[Path], Arrays] | None  # reads the published file; None if there is no file to download
+    sha256: str | None  # checksum of the content (:func:`content_sha256`); None if we had no copy to compute it from
+    licence: str = "CC BY 4.0"  # as its publisher (UCI, Kaggle, ...) says; check there before passing the data on
+    categorical: tuple[int, ...] = ()  # positions of the columns that hold category codes
+    note: str = ""  # what a user should know
+    generate: Callable[[], Arrays] | None = None  # generates the set, or a similar one, if there is no file
 
 
 @dataclass(frozen=True)
 class Table:
     """A data set in memory, as published: not scaled."""
 
-    name: str
-    """Name of the data set."""
-    x: np.ndarray
-    """Rows, (n, d) float64."""
-    y: np.ndarray
-    """Which rows are anomalies, (n,) bool."""
-    categorical: tuple[int, ...]
-    """Positions of the columns that hold category codes."""
+    name: str  # name of the data set
+    x: np.ndarray  # rows, (n, d) float64
+    y: np.ndarray  # which rows are anomalies, (n,) bool
+    categorical: tuple[int, ...]  # positions of the columns that hold category codes
 
 
 _CHECKSUMS = {

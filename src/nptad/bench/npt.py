@@ -35,8 +35,7 @@ _STACK_NUMBERS = 250_000
 
 _LARGEST_STACK = 8
 
-_REFERENCE_ROWS = 500
-"""Training rows whose losses the scoring rules use."""
+_REFERENCE_ROWS = 500  # training rows whose losses the scoring rules use
 
 
 def stack_size(settings: Settings, n_train: int, n_features: int) -> int:

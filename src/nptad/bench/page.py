@@ -28,8 +28,7 @@ from nptad.errors import NPTADError
 from nptad.io.atomic import replacing
 from nptad.nn.masks import bank_size
 
-_BELOW = 5.0
-"""A data set more than this many points below the published figure needs a reason."""
+_BELOW = 5.0  # a data set more than this many points below the published figure needs a reason
 _NOT_KNOWN = "not examined yet."
 
 

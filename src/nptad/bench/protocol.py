@@ -38,14 +38,10 @@ class Method(Protocol):
 class Split:
     """Training and test rows of one run, as published: not scaled, categories as codes."""
 
-    train: np.ndarray
-    """Training rows, (n, d)."""
-    test: np.ndarray
-    """Test rows, (m, d)."""
-    truth: np.ndarray
-    """Which test rows are anomalies, (m,)."""
-    categorical: tuple[int, ...]
-    """Positions of the category columns."""
+    train: np.ndarray  # training rows, (n, d)
+    test: np.ndarray  # test rows, (m, d)
+    truth: np.ndarray  # which test rows are anomalies, (m,)
+    categorical: tuple[int, ...]  # positions of the category columns
 
 
 class Clock:
@@ -72,13 +68,11 @@ class Clock:
 class Scored:
     """The scores of one run."""
 
-    scores: np.ndarray
-    """Score of each test row, higher = more anomalous."""
+    scores: np.ndarray  # score of each test row, higher = more anomalous
     clock: Clock
     rules: dict[str, np.ndarray] = field(default_factory=dict)
     """Scores of the test rows under each scoring rule, if the method has several."""
-    stack: int = 1
-    """Runs that were fitted side by side with this one, itself included."""
+    stack: int = 1  # runs that were fitted side by side with this one, itself included
 
 
 def parse_name(dataset: str) -> tuple[str, float | None]:

@@ -33,8 +33,7 @@ class Shape:
     dataset: str
     n_train: int
     n_features: int
-    n_rows: int
-    """Training and test rows together."""
+    n_rows: int  # training and test rows together
 
 
 @dataclass(frozen=True)
@@ -42,24 +41,15 @@ class MethodSpec:
     """A method as the benchmark knows it."""
 
     name: str
-    label: str
-    """Name in tables and figures."""
-    version: int
-    """Increased when a change of code changes the results."""
-    configure: Callable[[Preset, Shape], Config]
-    """The configuration for a data set; it can be written as JSON."""
-    run: Callable[[list[Split], list[int], Config], Iterator[Scored]]
-    """Fit and score each split with its seed."""
-    stack: Callable[[Config, Shape], int] = lambda config, shape: 1
-    """How many seeds a call of ``run`` takes."""
-    has_presets: bool = False
-    """Whether the configuration depends on the preset."""
-    default_version: int = 1
-    """The version under the default preset: the library's score changes more often than the paper's."""
-    fixed: tuple[str, ...] = ()
-    """Settings that define the method and cannot be changed."""
-    note: str = ""
-    """What a reader of the results has to know."""
+    label: str  # name in tables and figures
+    version: int  # increased when a change of code changes the results
+    configure: Callable[[Preset, Shape], Config]  # the configuration for a data set; it can be written as JSON
+    run: Callable[[list[Split], list[int], Config], Iterator[Scored]]  # fit and score each split with its seed
+    stack: Callable[[Config, Shape], int] = lambda config, shape: 1  # how many seeds a call of ``run`` takes
+    has_presets: bool = False  # whether the configuration depends on the preset
+    default_version: int = 1  # under the default preset, whose score changes more often than the paper's
+    fixed: tuple[str, ...] = ()  # settings that define the method and cannot be changed
+    note: str = ""  # what a reader of the results has to know
 
     def version_under(self, preset: str) -> int:
         """The version of the results under a preset; the preset is empty for methods without presets."""

@@ -23,8 +23,7 @@ from nptad.bench.worker import Task
 from nptad.errors import DataError, InputError
 from nptad.processes import Child
 
-WORKER = "nptad.bench.worker:work"
-"""What runs in the processes."""
+WORKER = "nptad.bench.worker:work"  # what runs in the processes
 _POLL_SECONDS = 0.2
 _SEEDS_PER_PROCESS = 8
 """A process does at most this many seeds, so that jobs share out evenly; starting one takes a few seconds."""
@@ -46,8 +45,7 @@ class Plan:
     datasets: tuple[str, ...]
     seeds: tuple[int, ...]
     preset: Preset
-    changes: tuple[tuple[str, object], ...] = ()
-    """Settings that differ from the preset's."""
+    changes: tuple[tuple[str, object], ...] = ()  # settings that differ from the preset's
 
 
 def shape_of(dataset: str) -> Shape:

@@ -17,10 +17,8 @@ from nptad.bench.registry import METHODS, method_spec
 from nptad.bench.store import RunRecord
 
 SIGNIFICANCE = 0.05
-RESOLUTION = 0.001
-"""Means that differ by no more than this are equal: records have three decimals."""
-MAIN_SHARE = 2 / 3
-"""Share of the data sets with any result that a column needs to count in means over data sets."""
+RESOLUTION = 0.001  # means that differ by no more than this are equal: records have three decimals
+MAIN_SHARE = 2 / 3  # share of the data sets with any result that a column needs to count in means over data sets
 DEPENDENCY_MARGIN = 6.0
 """A method within this many points of F1 of the best counts as equally good. With this margin the published figures
 give the paper's table of dependencies for all data sets except shuttle and campaign; no other margin does better."""

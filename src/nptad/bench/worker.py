@@ -26,18 +26,15 @@ from nptad.processes import Parent
 class Task:
     """Some seeds of one method on one data set."""
 
-    dataset: str
-    """A data set, or ``separable@0.05`` for the separable set with 5 % of contamination."""
+    dataset: str  # a data set, or ``separable@0.05`` for the separable set with 5 % of contamination
     method: str
-    preset: str
-    """Empty for methods whose configuration does not depend on it."""
+    preset: str  # empty for methods whose configuration does not depend on it
     version: int
     config: dict[str, Any]
     seeds: tuple[int, ...]
     data: str | None
     threads: int
-    stack: int
-    """Seeds that are fitted side by side."""
+    stack: int  # seeds that are fitted side by side
 
     def record(self, seed: int, outcome: str, **more: Any) -> RunRecord:
         """A record of one of the runs."""

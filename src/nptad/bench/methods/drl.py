@@ -35,16 +35,11 @@ class DRL(DeepBaseline):
     batch_size: int = 512
     learning_rate: float = 0.05
     decay: float = 0.98
-    n_vectors: int = 5
-    """Orthonormal vectors."""
-    hidden: int = 128
-    """Units of each hidden layer."""
-    embedding: int = 128
-    """Dimensions of an embedded row; at least ``n_vectors``."""
-    separation_weight: float = 0.06
-    """Weight of the separation loss; the decomposition has weight 1."""
-    alignment_weight: float = 0.1
-    """Weight of the alignment loss."""
+    n_vectors: int = 5  # orthonormal vectors
+    hidden: int = 128  # units of each hidden layer
+    embedding: int = 128  # dimensions of an embedded row; at least ``n_vectors``
+    separation_weight: float = 0.06  # weight of the separation loss; the decomposition has weight 1
+    alignment_weight: float = 0.1  # weight of the alignment loss
 
     def _build(self, n_rows: int, n_columns: int) -> nn.Module:
         if self.n_vectors > self.embedding:

@@ -33,15 +33,12 @@ class LOF:
     True
     """
 
-    k: int = 20
-    """Neighbours; all other training rows if there are fewer."""
-    scaling: Scaling = "minmax"
-    """How features are scaled, with statistics of the training rows."""
+    k: int = 20  # neighbours; all other training rows if there are fewer
+    scaling: Scaling = "minmax"  # how features are scaled, with statistics of the training rows
     max_samples: int = 30_000
     """Largest number of training rows; of more, a random choice is kept. Every training row needs its own neighbours, a
     cost that grows with the square of the number of rows."""
-    random_state: int | None = None
-    """Seed of that choice."""
+    random_state: int | None = None  # seed of that choice
 
     def fit(self, x: Any) -> Self:
         """Compute the densities at the training rows ``x``, of which there must be at least two."""

@@ -34,15 +34,12 @@ class RRCF:
     training rows and does not change. 100 trees of 256 points are customary; they are the defaults of Isolation Forest.
     """
 
-    n_trees: int = 100
-    """Trees in the forest."""
-    sample_size: int = 256
-    """Training rows per tree, drawn without replacement; all of them if there are fewer."""
+    n_trees: int = 100  # trees in the forest
+    sample_size: int = 256  # training rows per tree, drawn without replacement; all of them if there are fewer
     scaling: Scaling = "minmax"
     """How features are scaled, with statistics of the training rows. The paper says nothing about scaling, but the
     forest depends on it: without scaling, the feature with the largest numbers gets the cuts."""
-    random_state: int | None = None
-    """Seed of the samples and the cuts."""
+    random_state: int | None = None  # seed of the samples and the cuts
 
     def fit(self, x: Any) -> Self:
         """Grow the forest on the training rows ``x``."""
@@ -69,20 +66,13 @@ class CutForest:
     """The nodes of all trees; the first ``n_trees`` are the roots."""
 
     n_trees: int
-    low: np.ndarray
-    """(nodes, D): least corner of the bounding box of the node's points."""
-    high: np.ndarray
-    """(nodes, D): largest corner."""
-    sides: np.ndarray
-    """Sum of the box's sides; 0 at leaves, which hold one point or several equal ones."""
-    size: np.ndarray
-    """Number of points."""
-    feature: np.ndarray
-    """The feature that is cut (0 at leaves)."""
-    cut: np.ndarray
-    """Points up to this value go to the left child, the others to the right (0 at leaves)."""
-    left: np.ndarray
-    """The left child; the right child is the next node (0 at leaves)."""
+    low: np.ndarray  # (nodes, D): least corner of the bounding box of the node's points
+    high: np.ndarray  # (nodes, D): largest corner
+    sides: np.ndarray  # sum of the box's sides; 0 at leaves, which hold one point or several equal ones
+    size: np.ndarray  # number of points
+    feature: np.ndarray  # the feature that is cut (0 at leaves)
+    cut: np.ndarray  # points up to this value go to the left child, the others to the right (0 at leaves)
+    left: np.ndarray  # the left child; the right child is the next node (0 at leaves)
 
 
 def grow_cut_trees(rows: np.ndarray, samples: np.ndarray, draws: np.ndarray) -> CutForest:

@@ -12,8 +12,7 @@ from nptad.errors import InputError
 
 Scaling = Literal["standard", "minmax", "maxabs"]
 
-LARGEST = 1e30
-"""Cells are cut to +-this: squares and their sums stay finite whatever the input."""
+LARGEST = 1e30  # cells are cut to +-this: squares and their sums stay finite whatever the input
 
 
 def check_rows(x: Any) -> np.ndarray:
