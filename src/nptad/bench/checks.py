@@ -191,7 +191,7 @@ def _with_cell(cell: float) -> dict[str, np.ndarray]:
     return {f"fit with a cell that is {cell}": train, f"score with a cell that is {cell}": new}
 
 
-_REFUSED = {
+_REFUSED: dict[str, dict[str, np.ndarray]] = {
     "empty": {
         "fit without rows": np.empty((0, 4)),
         "fit without columns": np.empty((5, 0)),

@@ -26,15 +26,7 @@ _ABALONE_NORMAL, _ABALONE_ANOMALIES = (8, 9, 10), (3, 21)
 
 @contextmanager
 def reading(origin: str, advice: str) -> Iterator[None]:
-    """Turn any error of a parser into one sentence: which file, why, and what to do.
-
-    Examples
-    --------
-    >>> with reading("ages.txt", "write digits"):
-    ...     int("ten")
-    Traceback (most recent call last):
-    nptad.errors.DataError: ages.txt cannot be read (invalid literal for int() with base 10: 'ten'); write digits.
-    """
+    """Turn any error of a parser into one sentence: which file, why, and what to do."""
     try:
         yield
     except (DataError, MemoryError):

@@ -39,6 +39,7 @@ _UCI = "https://archive.ics.uci.edu/ml/machine-learning-databases/"
 _SEISMIC = _UCI + "00266/seismic-bumps.arff"
 _BACKDOOR = "https://github.com/GuansongPang/deviation-network/raw/master/dataset/UNSW_NB15_traintest_backdoor.tar.xz"
 _CREDITCARD = "https://storage.googleapis.com/download.tensorflow.org/data/creditcard.csv"
+_AUTHORS = "https://github.com/hugothimonier/NPT-AD"
 _CHUNK_BYTES = 1 << 16
 _TIMEOUT_SECONDS = 30
 
@@ -141,25 +142,14 @@ DATASETS: dict[str, Dataset] = {
 
 EXTRA: dict[str, Dataset] = {
     "separable": _entry(
-        *("separable", 2000, 6, 200, "https://github.com/hugothimonier/NPT-AD", None),
-        licence="none stated",
-        generate=generate.separable,
+        *("separable", 2000, 6, 200, _AUTHORS, None), licence="none stated", generate=generate.separable
     )
 }
 """Sets outside the paper's tables."""
 
 
 def find_dataset(name: str) -> Dataset:
-    """The registry's entry for a name.
-
-    Examples
-    --------
-    >>> find_dataset("wbc").n
-    378
-    >>> find_dataset("whine")
-    Traceback (most recent call last):
-    nptad.errors.DataError: There is no data set 'whine', did you mean 'wine'? `nptad data list` shows all.
-    """
+    """The registry's entry for a name."""
     known = {**DATASETS, **EXTRA}
     if name in known:
         return known[name]
@@ -183,14 +173,7 @@ def _own_dataset(name: str) -> Dataset:
         if unknown := set(categorical) - set(range(table.x.shape[1])):
             raise ValueError(f"it has no column {min(unknown)}")
     n, d = table.x.shape
-    return Dataset(
-        *(name, n, d, int(table.y.sum()), name),
-        convert=None,
-        sha256=None,
-        licence="",
-        categorical=categorical,
-        generate=lambda: (table.x, table.y),
-    )
+    return Dataset(name, n, d, int(table.y.sum()), name, None, None, "", categorical, "", lambda: (table.x, table.y))
 
 
 def load(name: str, data: str | Path | None = None) -> Table:
@@ -248,15 +231,7 @@ def read_file(dataset: Dataset, path: Path) -> Table:
 
 
 def content_sha256(table: Table) -> str:
-    """Checksum of the numbers; it does not depend on the types and the compression of the file.
-
-    Examples
-    --------
-    >>> small = Table("tiny", np.array([[0, 2]], dtype=np.uint8), np.array([1]), categorical=(0,))
-    >>> large = Table("tiny", np.array([[-0.0, 2.0]]), np.array([True]), categorical=(0,))
-    >>> content_sha256(small) == content_sha256(large)
-    True
-    """
+    """Checksum of the numbers; it does not depend on the types and the compression of the file."""
     digest = sha256(repr((table.x.shape, table.categorical)).encode())
     digest.update((np.ascontiguousarray(table.x, dtype="<f8") + 0.0).data)  # + 0.0 turns -0.0 into 0.0
     digest.update(np.ascontiguousarray(table.y, dtype=np.uint8).data)
@@ -295,17 +270,14 @@ def _download(dataset: Dataset) -> Table:
         with reading(f"{dataset.name}: {origin}", advice):
             table = _table(dataset.name, *dataset.convert(published), dataset.categorical)
     _check(dataset, table, origin, advice)
-    _save(table, _cached(dataset.name))
-    return table
-
-
-def _save(table: Table, path: Path) -> None:
+    path = _cached(dataset.name)
     try:
         with replacing(path) as temporary, temporary.open("wb") as file:
             categorical = np.array(table.categorical, dtype=np.int64)
             np.savez_compressed(file, X=table.x, y=table.y.astype(np.uint8), categorical=categorical)
     except OSError as error:
         raise DataError(f"{path} cannot be written ({error}); set NPTAD_CACHE to a writable folder.") from error
+    return table
 
 
 def _transfer(dataset: Dataset, path: Path, advice: str) -> None:

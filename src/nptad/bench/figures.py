@@ -17,9 +17,7 @@ from nptad.bench.stats import (
     MethodColumn,
     Results,
     columns_of,
-    common_datasets,
     count_datasets,
-    datasets_of,
     gather,
     main_columns,
     mean_ranks,
@@ -73,8 +71,7 @@ def draw_all(results: Path) -> list[Path]:
 
 def _means(results: Results) -> tuple[list[MethodColumn], list[str], np.ndarray]:
     """Columns, the data sets that all of them have, and mean F1, (data sets, columns)."""
-    columns = main_columns(results, datasets_of(results))
-    common = common_datasets(results, columns, datasets_of(results))
+    columns, common = main_columns(results)
     values = [[results[column, name].values().mean() for column in columns] for name in common]
     return columns, common, np.array(values).reshape(len(common), len(columns))
 
@@ -171,8 +168,7 @@ def accuracy_against_runtime(results: Results) -> Figure | None:
     columns, common, values = _means(results)
     if not common:
         return None
-    series = [[results[column, name] for name in common] for column in columns]
-    totals = [[max(1e-3, s.training_seconds() + s.scoring_seconds()) for s in runs] for runs in series]
+    totals = [[max(1e-3, sum(results[column, name].seconds())) for name in common] for column in columns]
     seconds = np.exp(np.log(totals).mean(axis=1))
     figure = Figure(figsize=(7, 4.6))
     axes = figure.subplots()

@@ -16,12 +16,6 @@ def mulcross() -> tuple[np.ndarray, np.ndarray]:
     After Rocke and Woodruff (1996): the centres of the clusters are at twice the radius that holds 90 % of the normal
     rows. Their directions are not published; with these two orthogonal diagonals an isolation forest has the scores
     that are published for the original (AUROC .99, AUPRC .85).
-
-    Examples
-    --------
-    >>> x, y = mulcross()
-    >>> x.shape, int(y.sum())
-    ((262144, 4), 26214)
     """
     from scipy.special import chdtri
 
@@ -40,12 +34,6 @@ def separable() -> tuple[np.ndarray, np.ndarray]:
 
     Six independent columns per distribution, of the same families as in the authors' file; the ranges of the first two
     columns do not overlap. 1800 normal rows come first, then 200 anomalies.
-
-    Examples
-    --------
-    >>> x, y = separable()
-    >>> bool(x[y == 0, 0].max() < x[y == 1, 0].min())
-    True
     """
     random = np.random.default_rng(0)
     n, m = _SEPARABLE_NORMAL, _SEPARABLE_ANOMALIES

@@ -90,9 +90,9 @@ def main_table(results: Results, metric: str) -> Grid:
         marks = iter(best_group([s.values(metric) for s in series if s is not None]))
         cells: list[Cell] = [None if s is None else _figure(s.values(metric), bold=next(marks)) for s in series]
         rows.append([dataset, *cells, *(_optional(published_f1(dataset, method)) for method in published)])
-    common = common_datasets(results, main_columns(results, datasets), datasets)
+    main, common = main_columns(results)
     if common:
-        rows += _summary(results, columns, common, metric, published)
+        rows += _summary(results, columns, main, common, metric, published)
     titles = ["data set", *(column.label for column in columns), *(f"{METHODS[m].label}, published" for m in published)]
     return Grid(
         f"main_{metric}",
@@ -118,20 +118,19 @@ def _begun(
 
 def summary_table(results: Results) -> Grid:
     """A row for every method: over the data sets that all methods have, best mean F1 first, and beside NPT-AD."""
-    datasets = datasets_of(results)
-    columns = main_columns(results, datasets)
-    common = common_datasets(results, columns, datasets)
+    columns, common = main_columns(results)
     rows: list[list[Cell]] = []
     if common:
         f1, auroc = (np.array([_means(results, c, common, metric) for c in columns]) for metric in ("f1", "auroc"))
         ranks = mean_ranks(f1.T)
         for place in np.argsort(-f1.mean(axis=1), kind="stable"):
             figures = _figures(np.array([f1[place].mean(), auroc[place].mean(), ranks[place]]))
-            rows.append(_summary_row(results, columns[place], figures, common, datasets))
-    for column in columns_of(results, datasets):
-        if column not in columns:
-            own = [name for name in datasets if (column, name) in results]
-            rows.append(_summary_row(results, column, [None] * 3, own, datasets))
+            rows.append(_summary_row(results, columns[place], figures, common))
+    rows += [
+        _summary_row(results, column, [None] * 3, common_datasets(results, [column], datasets_of(results)))
+        for column in columns_of(results, datasets_of(results))
+        if column not in columns
+    ]
     beside = ["sets", "F1 there", "NPT-AD there", "won-lost"]
     return Grid(
         "summary",
@@ -144,15 +143,13 @@ def summary_table(results: Results) -> Grid:
     )
 
 
-def _summary_row(
-    results: Results, column: MethodColumn, figures: Sequence[Cell], datasets: list[str], all_datasets: list[str]
-) -> list[Cell]:
+def _summary_row(results: Results, column: MethodColumn, figures: Sequence[Cell], datasets: list[str]) -> list[Cell]:
     """A method's figures, its runs on the data sets that count, and the comparison with NPT-AD on all data sets."""
     series = [results[column, name] for name in datasets]
     counts = [len(s.records) for s in series]
     splits = f"{min(counts)}-{max(counts)}" if min(counts) < max(counts) else str(counts[0])
-    middle = float(np.median([s.training_seconds() + s.scoring_seconds() for s in series]))
-    shared = common_datasets(results, [column, NPT_AD], all_datasets)
+    middle = float(np.median([sum(s.seconds()) for s in series]))
+    shared = common_datasets(results, [column, NPT_AD], datasets_of(results))
     theirs, ours = (_means(results, c, shared, "f1") for c in (column, NPT_AD))
     compared: list[Cell] = [None, None]
     if shared and column != NPT_AD:
@@ -162,9 +159,8 @@ def _summary_row(
 
 def _but(results: Results) -> str:
     """The methods with too few results to count in means over data sets, in words."""
-    datasets = datasets_of(results)
-    main = main_columns(results, datasets)
-    others = [column.label for column in columns_of(results, datasets) if column not in main]
+    main, _ = main_columns(results)
+    others = [column.label for column in columns_of(results, datasets_of(results)) if column not in main]
     return f" (except {', '.join(others)})" if others else ""
 
 
@@ -211,9 +207,13 @@ def rank_table(results: Results) -> Grid:
 
 
 def _summary(
-    results: Results, columns: list[MethodColumn], common: list[str], metric: str, published: list[str]
+    results: Results,
+    columns: list[MethodColumn],
+    main: list[MethodColumn],
+    common: list[str],
+    metric: str,
+    published: list[str],
 ) -> list[list[Cell]]:
-    main = main_columns(results, datasets_of(results))
     runs = [[results[column, name].values(metric) for name in common] for column in main]
     means = np.array([[values.mean() for values in column] for column in runs]).T
     spreads = [[value for values in column if (value := spread(values)) is not None] for column in runs]
@@ -293,7 +293,7 @@ def runtime_table(results: Results) -> Grid:
     for dataset, series in _begun(results, columns, DATASETS):
         cells: list[Cell] = []
         for s in series:
-            cells += [None, None] if s is None else [Figure(s.training_seconds()), Figure(s.scoring_seconds())]
+            cells += [None, None] if s is None else map(Figure, s.seconds())
         theirs = paper_table("runtime_seconds")[dataset]
         rows.append([dataset, *cells, theirs["train"], theirs["inference"]])
     titles = [f"{column.label}, {phase}" for column in columns for phase in ("train", "score")]

@@ -164,17 +164,7 @@ class DeepBaseline(ABC):
 
 
 def mlp(widths: Sequence[int], activation: Callable[[], nn.Module] = nn.ReLU, *, bias: bool = True) -> nn.Sequential:
-    """Return linear layers of the given widths, with activations between them and none at the end.
-
-    Examples
-    --------
-    >>> mlp([3, 8, 1])
-    Sequential(
-      (0): Linear(in_features=3, out_features=8, bias=True)
-      (1): ReLU()
-      (2): Linear(in_features=8, out_features=1, bias=True)
-    )
-    """
+    """Return linear layers of the given widths, with activations between them and none at the end."""
     layers: list[nn.Module] = []
     for n_in, n_out in pairwise(widths):
         layers += [nn.Linear(n_in, n_out, bias=bias), activation()]

@@ -204,8 +204,8 @@ def _plan(bank: np.ndarray, columns: list[np.ndarray]) -> list[_Stem]:
     """The stems of the bank (masks, features): longer ones before their own beginnings, otherwise ascending."""
     leaves: dict[tuple[int, ...], list[int]] = {}
     for mask in bank:
-        *start, last = np.flatnonzero(mask).tolist()
-        leaves.setdefault(tuple(start), []).append(last)
+        *before, last = np.flatnonzero(mask).tolist()
+        leaves.setdefault(tuple(before), []).append(last)
     stems = []
     for start in sorted(leaves, key=lambda features: (*features, len(columns))):
         ends = sorted(leaves[start])
