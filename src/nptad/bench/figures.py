@@ -17,6 +17,7 @@ from nptad.bench.stats import (
     MethodColumn,
     Results,
     columns_of,
+    common_datasets,
     count_datasets,
     gather,
     main_columns,
@@ -46,9 +47,9 @@ _ALIGNED_X, _ALIGNED_Y = {1: "left", 0: "center", -1: "right"}, {1: "bottom", 0:
 def draw_all(results: Path) -> list[Path]:
     """Draw the figures that the stored runs suffice for, remove the others, and return the files."""
     series = gather(require_records(results / "runs"))
-    drawings = {
-        "mean_f1": mean_bars,
-        "mean_rank": rank_bars,
+    drawings: dict[str, Callable[[Results], Figure | None]] = {
+        "mean_f1": lambda s: _bars(s, lambda f1: f1.mean(axis=0), -1, "Mean F1 in % over {}, higher is better"),
+        "mean_rank": lambda s: _bars(s, mean_ranks, 1, "Mean rank over {}, lower is better"),
         "critical_difference": critical_difference,
         "contamination": contamination_curves,
         "accuracy_runtime": accuracy_against_runtime,
@@ -74,16 +75,6 @@ def _means(results: Results) -> tuple[list[MethodColumn], list[str], np.ndarray]
     columns, common = main_columns(results)
     values = [[results[column, name].values().mean() for column in columns] for name in common]
     return columns, common, np.array(values).reshape(len(common), len(columns))
-
-
-def mean_bars(results: Results) -> Figure | None:
-    """Mean F1 over the common data sets, best first."""
-    return _bars(results, lambda values: values.mean(axis=0), -1, "Mean F1 in % over {}, higher is better")
-
-
-def rank_bars(results: Results) -> Figure | None:
-    """Mean rank over the common data sets, best first."""
-    return _bars(results, mean_ranks, 1, "Mean rank over {}, lower is better")
 
 
 def _bars(results: Results, summarise: Callable[[np.ndarray], np.ndarray], sign: int, title: str) -> Figure | None:
@@ -146,14 +137,11 @@ def contamination_curves(results: Results) -> Figure | None:
     panels = figure.subplots(1, 2)
     for axes, metric, title in zip(panels, ("f1", "auroc"), ("F1 in %", "AUROC in %"), strict=True):
         for column in columns:
-            points = [
-                (share, results[column, dataset].values(metric))
-                for dataset, share in CONTAMINATION.items()
-                if (column, dataset) in results
-            ]
-            x = np.array([share for share, _ in points])
-            mean = np.array([values.mean() for _, values in points])
-            around = np.array([spread(values) or 0.0 for _, values in points])
+            datasets = common_datasets(results, [column], list(CONTAMINATION))
+            x = np.array([CONTAMINATION[dataset] for dataset in datasets])
+            runs = [results[column, dataset].values(metric) for dataset in datasets]
+            mean = np.array([values.mean() for values in runs])
+            around = np.array([spread(values) or 0.0 for values in runs])
             (line,) = axes.plot(x, mean, marker="o", markersize=3, label=column.label)
             axes.fill_between(x, mean - around, np.minimum(mean + around, 100), alpha=0.2, color=line.get_color())
         axes.set_xlabel("anomalies among the training rows, %")
@@ -193,16 +181,13 @@ def _label_points(
         for distance, x, y in _LABEL_PLACES:
             text.set(ha=_ALIGNED_X[x], va=_ALIGNED_Y[y], position=(distance * x, distance * y))
             box = text.get_window_extent().padded(1)
-            if box.count_overlaps(taken) == 0 and _inside(box, axes.bbox):
+            inside = np.all(box.min >= axes.bbox.min) and np.all(box.max <= axes.bbox.max)
+            if inside and box.count_overlaps(taken) == 0:
                 break
         taken.append(box)
         if distance > _NEAR:
             line = {"arrowstyle": "-", "color": OTHERS, "linewidth": 0.7, "shrinkA": 0, "shrinkB": 3}
             axes.annotate("", point, (distance * x, distance * y), textcoords="offset points", arrowprops=line)
-
-
-def _inside(box: Bbox, frame: Bbox) -> bool:
-    return box.x0 >= frame.x0 and box.x1 <= frame.x1 and box.y0 >= frame.y0 and box.y1 <= frame.y1
 
 
 def ours_against_published(results: Results) -> Figure | None:

@@ -54,6 +54,7 @@ def _page(
         body = "\n".join(f"{grids[name].caption}\n\n{grids[name].markdown()}" for name in names)
         return f"## {title}\n\n{pictures}{body}"
 
+    specs = {column.method: method_spec(column.method) for column in columns_of(results, datasets_of(results))}
     return "\n".join(
         [
             "# Results",
@@ -68,7 +69,7 @@ def _page(
             _far_below(results, reasons),
             section("All methods", "summary"),
             section("All methods, F1", "main_f1", figures=("mean_f1", "mean_rank", "critical_difference")),
-            _method_notes(results),
+            "".join(f"* {spec.label}: {spec.note}\n" for spec in specs.values() if spec.note),
             section("The order of the methods", "mean_ranks"),
             _misplaced(results, reasons),
             section("All methods, AUROC", "main_auroc"),
@@ -78,22 +79,11 @@ def _page(
             _contamination_settings(results),
             f"{reasons['contamination']}\n" if "contamination" in reasons else "",
             section("Scoring rules", "rules_f1", "rules_auroc"),
-            _rules(grids),
+            *(rules_verdict(grids[name]) for name in ("rules_f1", "rules_auroc") if grids[name].rows),
+            f"The rules: {RULES_TEXT}\n",
             section("Run time", "runtime", figures=("accuracy_runtime",)),
         ]
     )
-
-
-def _rules(grids: dict[str, Grid]) -> str:
-    """The best rules, and what the rules are."""
-    verdicts = [rules_verdict(grids[name]) for name in ("rules_f1", "rules_auroc") if grids[name].rows]
-    return "\n".join([*verdicts, f"The rules: {RULES_TEXT}", ""])
-
-
-def _method_notes(results: Results) -> str:
-    """The notes on the methods that have results."""
-    specs = {column.method: method_spec(column.method) for column in columns_of(results, datasets_of(results))}
-    return "".join(f"* {spec.label}: {spec.note}\n" for spec in specs.values() if spec.note)
 
 
 def _coverage(records: list[RunRecord], results: Results, reasons: dict[str, str]) -> str:
@@ -104,7 +94,7 @@ def _coverage(records: list[RunRecord], results: Results, reasons: dict[str, str
         [name, *(str(len(results[c, name].records)) if (c, name) in results else None for c in columns)]
         for name in datasets
     ]
-    done = Grid("coverage", "Seeds done:", ["data set", *(column.label for column in columns)], counts)
+    done = Grid("coverage", "", ["data set", *(column.label for column in columns)], counts).markdown()
     changed = [
         f"* {dataset}, {column.label}: {text}"
         for dataset in datasets
@@ -129,8 +119,8 @@ def _coverage(records: list[RunRecord], results: Results, reasons: dict[str, str
         "Runs without a result:": _failures(records),
         "Data sets without a result:": missing,
     }
-    text = f"## Coverage\n\n{done.caption}\n\n{done.markdown()}"
-    return text + "".join(f"\n{title}\n\n" + "\n".join(lines) + "\n" for title, lines in lists.items() if lines)
+    sections = [f"\n{title}\n\n" + "\n".join(lines) + "\n" for title, lines in lists.items() if lines]
+    return f"## Coverage\n\nSeeds done:\n\n{done}" + "".join(sections)
 
 
 def _failures(records: list[RunRecord]) -> list[str]:

@@ -47,8 +47,7 @@ class DRL(DeepBaseline):
         return Decomposer(n_columns, self.n_vectors, self.hidden, self.embedding)
 
     def _loss(self, network: Decomposer, rows: Tensor, progress: float, generator: torch.Generator) -> Tensor:
-        embedded, weights = network(rows)
-        distances = squared_distances(embedded, weights, network.vectors)
+        embedded, weights, distances = network(rows)
         decomposition = distances / embedded.square().sum(1).clamp(TINY, 1)
         alignment = 1 - functional.cosine_similarity(network.decoder(embedded), rows, dim=1)
         return (
@@ -58,8 +57,7 @@ class DRL(DeepBaseline):
         )
 
     def _score_rows(self, network: Decomposer, rows: Tensor) -> Tensor:
-        embedded, weights = network(rows)
-        return squared_distances(embedded, weights, network.vectors)
+        return network(rows)[2]
 
 
 class Decomposer(nn.Module):
@@ -74,14 +72,10 @@ class Decomposer(nn.Module):
         self.weigher = mlp([n_columns, hidden, n_vectors], leaky_relu, bias=False)
         self.decoder = nn.Linear(embedding, n_columns, bias=False)
 
-    def forward(self, rows: Tensor) -> tuple[Tensor, Tensor]:
-        """The embedded rows, (rows, embedding), and their weights of the vectors, (rows, vectors)."""
-        return self.encoder(rows), self.weigher(rows)
-
-
-def squared_distances(embedded: Tensor, weights: Tensor, vectors: Tensor) -> Tensor:
-    """Squared distance of each row between its embedding and the weighted sum of the vectors."""
-    return (embedded - weights @ vectors).square().sum(1)
+    def forward(self, rows: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """The embedded rows, their weights of the vectors, and the squared distance to the weighted sum of these."""
+        embedded, weights = self.encoder(rows), self.weigher(rows)
+        return embedded, weights, (embedded - weights @ self.vectors).square().sum(1)
 
 
 def separation_loss(weights: Tensor) -> Tensor:

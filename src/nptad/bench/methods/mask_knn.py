@@ -62,15 +62,9 @@ class MaskKNN:
     given has no influence."""
 
     def fit(self, x: np.ndarray, groups: np.ndarray | None = None) -> Self:
-        """Keep the training rows (or a sample of them) and draw the masks.
+        """Keep the training rows ``x`` (or a sample of them), standardised, categories one-hot, and draw the masks.
 
-        Parameters
-        ----------
-        x : array of shape (n, columns)
-            Finite numbers, standardised, categories one-hot. All rows count as normal.
-        groups : int array of shape (columns,), optional
-            The feature of each column; the columns of a feature are hidden together. By default each column is a
-            feature.
+        ``groups`` is the feature of each column, by default one each; the columns of a feature are hidden together.
         """
         for name in ("n_neighbors", "max_masked", "subsample", "max_masks"):
             check_count(name, getattr(self, name))
