@@ -57,12 +57,9 @@ def read_mat(path: Path) -> Arrays:
     try:
         with path.open("rb") as file:
             content = loadmat(file, variable_names=("X", "y"))
+        return content["X"], content["y"].ravel()
     except NotImplementedError:  # scipy does not read version 7.3
-        return _read_hdf5(path)
-    return content["X"], content["y"].ravel()
-
-
-def _read_hdf5(path: Path) -> Arrays:
+        pass
     try:
         h5py = import_module("h5py")
     except ImportError as error:

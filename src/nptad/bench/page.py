@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 from pathlib import Path
 
 from nptad.bench.datasets import DATASETS
@@ -166,23 +167,20 @@ def _changes(series: Series) -> str:
     spec, preset_name = method_spec(series.column.method), series.column.preset or "paper"
     try:
         preset = spec.configure(preset_name, shape_of(series.dataset))  # type: ignore[arg-type]
+        preset = json.loads(json.dumps(preset))  # lists, not tuples, as in the records
     except NPTADError:
         preset = {}
     if "max_masks" in preset:  # the bank can be smaller
         n_masks = bank_size(shape_of(series.dataset).n_features, preset["mask_sizes"])
         preset = {**preset, "max_masks": min(preset["max_masks"], max(n_masks, series.config["max_masks"]))}
     changed = [
-        f"{name} {value}" + (f" instead of {_plain(preset[name])}" if name in preset else "")
+        f"{name} {value}" + (f" instead of {preset[name]}" if name in preset else "")
         for name, value in series.config.items()
-        if name not in preset or value != _plain(preset[name])
+        if name not in preset or value != preset[name]
     ]
     if not has_published_rows(series.records[0]):
         changed.append("generated rows instead of the published ones")
     return ", ".join(changed)
-
-
-def _plain(value: object) -> object:
-    return list(value) if isinstance(value, tuple) else value
 
 
 def _read_reasons(path: Path) -> dict[str, str]:

@@ -89,7 +89,8 @@ def main_table(results: Results, metric: str) -> Grid:
     for dataset, series in _begun(results, columns, datasets):
         marks = iter(best_group([s.values(metric) for s in series if s is not None]))
         cells: list[Cell] = [None if s is None else _figure(s.values(metric), bold=next(marks)) for s in series]
-        rows.append([dataset, *cells, *(_optional(published_f1(dataset, method)) for method in published)])
+        theirs = [published_f1(dataset, method) for method in published]
+        rows.append([dataset, *cells, *(None if f1 is None else Figure(f1) for f1 in theirs)])
     main, common = main_columns(results)
     if common:
         rows += _summary(results, columns, main, common, metric, published)
@@ -153,8 +154,10 @@ def _summary_row(results: Results, column: MethodColumn, figures: Sequence[Cell]
     theirs, ours = (_means(results, c, shared, "f1") for c in (column, NPT_AD))
     compared: list[Cell] = [None, None]
     if shared and column != NPT_AD:
-        compared = [_mean(ours), f"{_count(theirs, ours)}-{_count(ours, theirs)}"]
-    return [column.label, *figures, splits, _short(middle), str(len(shared)), _mean(theirs), *compared]
+        ahead = np.subtract(theirs, ours)
+        compared = [_mean(ours), f"{(ahead > RESOLUTION).sum()}-{(ahead < -RESOLUTION).sum()}"]
+    seconds = f"{middle:.2g}" if middle < 100 else f"{middle:.0f}"
+    return [column.label, *figures, splits, seconds, str(len(shared)), _mean(theirs), *compared]
 
 
 def _but(results: Results) -> str:
@@ -166,11 +169,6 @@ def _but(results: Results) -> str:
 
 def _means(results: Results, column: MethodColumn, datasets: list[str], metric: str) -> list[float]:
     return [float(results[column, name].values(metric).mean()) for name in datasets]
-
-
-def _count(values: list[float], others: list[float]) -> int:
-    """On how many data sets the first value is above the second."""
-    return sum(value - other > RESOLUTION for value, other in zip(values, others, strict=True))
 
 
 def paper_order(results: Results) -> list[tuple[MethodColumn, float, float]]:
@@ -387,18 +385,3 @@ def _figures(values: np.ndarray) -> list[Cell]:
 
 def _mean(values: list[float]) -> Figure | None:
     return Figure(float(np.mean(values))) if values else None
-
-
-def _short(value: float) -> str:
-    """Two significant digits, or a whole number from 100 on.
-
-    Examples
-    --------
-    >>> _short(0.0123), _short(2.345), _short(114.3)
-    ('0.012', '2.3', '114')
-    """
-    return f"{value:.2g}" if value < 100 else f"{value:.0f}"
-
-
-def _optional(value: float | None) -> Figure | None:
-    return None if value is None else Figure(value)

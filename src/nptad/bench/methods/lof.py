@@ -24,13 +24,6 @@ class LOF:
     neighbours over the density at the row: about 1 inside a cluster of any density, larger outside. The formulas are
     scikit-learn's (``novelty=True``), applied to distances that do not depend on the batch: among duplicates the factor
     magnifies rounding errors by ten orders of magnitude.
-
-    Examples
-    --------
-    >>> x = np.random.default_rng(0).normal(size=(200, 2))
-    >>> normal, odd = LOF().fit(x).score([[0, 0], [5, -5]])
-    >>> bool(odd > 2 > normal)
-    True
     """
 
     k: int = 20  # neighbours; all other training rows if there are fewer
