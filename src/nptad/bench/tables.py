@@ -91,9 +91,8 @@ def main_table(results: Results, metric: str) -> Grid:
         cells: list[Cell] = [None if s is None else _figure(s.values(metric), bold=next(marks)) for s in series]
         theirs = [published_f1(dataset, method) for method in published]
         rows.append([dataset, *cells, *(None if f1 is None else Figure(f1) for f1 in theirs)])
-    main, common = main_columns(results)
-    if common:
-        rows += _summary(results, columns, main, common, metric, published)
+    rows += _summary(results, columns, metric, published)
+    _, common = main_columns(results)
     titles = ["data set", *(column.label for column in columns), *(f"{METHODS[m].label}, published" for m in published)]
     return Grid(
         f"main_{metric}",
@@ -204,14 +203,11 @@ def rank_table(results: Results) -> Grid:
     )
 
 
-def _summary(
-    results: Results,
-    columns: list[MethodColumn],
-    main: list[MethodColumn],
-    common: list[str],
-    metric: str,
-    published: list[str],
-) -> list[list[Cell]]:
+def _summary(results: Results, columns: list[MethodColumn], metric: str, published: list[str]) -> list[list[Cell]]:
+    """The last rows of a main table, over the data sets that all main columns have."""
+    main, common = main_columns(results)
+    if not common:
+        return []
     runs = [[results[column, name].values(metric) for name in common] for column in main]
     means = np.array([[values.mean() for values in column] for column in runs]).T
     spreads = [[value for values in column if (value := spread(values)) is not None] for column in runs]
