@@ -145,9 +145,9 @@ def test_a_setting_that_cannot_be_is_refused_before_anything_runs(preset):
 
 def test_a_task_survives_the_way_to_the_worker():
     (task,) = wanted_runs(Plan(("npt-ad",), ("wine",), (3,), "paper"))
-    sent = Task.from_dict(json.loads(json.dumps(asdict(task))))
+    sent = Task(**json.loads(json.dumps(asdict(task))))
     assert key_of(sent.record(3, "done")) == key_of(task.record(3, "done"))
-    assert (sent.seeds, sent.stack) == (task.seeds, task.stack)
+    assert (sent.seeds, sent.stack) == (list(task.seeds), task.stack)
 
 
 # Carrying out tasks, with workers that only pretend

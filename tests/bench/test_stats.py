@@ -129,7 +129,7 @@ def test_a_series_has_the_finished_runs_in_the_order_of_seeds():
     assert series.values().tolist() == [0, 10, 20]
     assert series.values("auroc").tolist() == [50, 55, 60]
     assert series.values("auroc", "log").tolist() == [50, 55, 60]
-    assert (series.training_seconds(), series.scoring_seconds()) == (2.0, 1.0)
+    assert series.seconds() == (2.0, 1.0)
 
 
 @pytest.mark.parametrize(("scale_masks", "training"), [(True, 6.0), (False, 2.0)])
@@ -137,7 +137,7 @@ def test_losses_of_training_rows_are_part_of_training_where_masks_are_scaled_by_
     seconds = {"fit": 2.0, "score": 1.0, "reference": 4.0}
     record = a_record("wine", "npt-ad", "paper", settings={"scale_masks": scale_masks}, cpu_seconds=seconds)
     series = gather([record])[NPT, "wine"]
-    assert (series.training_seconds(), series.scoring_seconds()) == (training, 1.0)
+    assert series.seconds() == (training, 1.0)
 
 
 def test_of_several_configurations_the_one_with_most_seeds_counts_then_the_newest():

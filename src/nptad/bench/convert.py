@@ -17,8 +17,7 @@ import numpy as np
 
 from nptad.errors import DataError
 
-Arrays = tuple[np.ndarray, np.ndarray]
-"""Rows (n, d) and labels (n,) with 1 = anomaly."""
+Arrays = tuple[np.ndarray, np.ndarray]  # rows (n, d) and labels (n,) with 1 = anomaly
 
 _ECOLI_ANOMALIES = ("omL", "imL", "imS")
 _ABALONE_SEX = {"M": 0, "F": 1, "I": 2}
@@ -27,15 +26,7 @@ _ABALONE_NORMAL, _ABALONE_ANOMALIES = (8, 9, 10), (3, 21)
 
 @contextmanager
 def reading(origin: str, advice: str) -> Iterator[None]:
-    """Turn any error of a parser into one sentence: which file, why, and what to do.
-
-    Examples
-    --------
-    >>> with reading("ages.txt", "write digits"):
-    ...     int("ten")
-    Traceback (most recent call last):
-    nptad.errors.DataError: ages.txt cannot be read (invalid literal for int() with base 10: 'ten'); write digits.
-    """
+    """Turn any error of a parser into one sentence: which file, why, and what to do."""
     try:
         yield
     except (DataError, MemoryError):
@@ -66,12 +57,9 @@ def read_mat(path: Path) -> Arrays:
     try:
         with path.open("rb") as file:
             content = loadmat(file, variable_names=("X", "y"))
+        return content["X"], content["y"].ravel()
     except NotImplementedError:  # scipy does not read version 7.3
-        return _read_hdf5(path)
-    return content["X"], content["y"].ravel()
-
-
-def _read_hdf5(path: Path) -> Arrays:
+        pass
     try:
         h5py = import_module("h5py")
     except ImportError as error:

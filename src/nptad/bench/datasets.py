@@ -31,8 +31,7 @@ from nptad.errors import DataError
 from nptad.io.atomic import replacing
 from nptad.progress import progress_bar
 
-GENERATED = "generated"
-"""The source of a set that is generated, not published."""
+GENERATED = "generated"  # the source of a set that is generated, not published
 
 _ADBENCH = "https://github.com/Minqi824/ADBench/raw/main/adbench/datasets/Classical/"
 _ODDS = "https://www.dropbox.com/s/"  # where the ODDS site keeps its files
@@ -40,6 +39,7 @@ _UCI = "https://archive.ics.uci.edu/ml/machine-learning-databases/"
 _SEISMIC = _UCI + "00266/seismic-bumps.arff"
 _BACKDOOR = "https://github.com/GuansongPang/deviation-network/raw/master/dataset/UNSW_NB15_traintest_backdoor.tar.xz"
 _CREDITCARD = "https://storage.googleapis.com/download.tensorflow.org/data/creditcard.csv"
+_AUTHORS = "https://github.com/hugothimonier/NPT-AD"
 _CHUNK_BYTES = 1 << 16
 _TIMEOUT_SECONDS = 30
 
@@ -48,42 +48,27 @@ _TIMEOUT_SECONDS = 30
 class Dataset:
     """An entry of the registry."""
 
-    name: str
-    """Name in the paper's tables."""
-    n: int
-    """Rows."""
-    d: int
-    """Columns."""
-    anomalies: int
-    """Rows that are anomalies."""
-    source: str
-    """The address of the published file, or ``GENERATED``."""
-    convert: Callable[[Path], Arrays] | None
-    """Reads the published file; None if there is no file to download."""
-    sha256: str | None
-    """Checksum of the content (:func:`content_sha256`); None if we had no copy to compute it from."""
-    licence: str = "CC BY 4.0"
-    """According to the publisher of the original data (UCI, Kaggle, ...); check there before passing the data on."""
-    categorical: tuple[int, ...] = ()
-    """Positions of the columns that hold category codes."""
-    note: str = ""
-    """What a user should know."""
-    generate: Callable[[], Arrays] | None = None
-    """Generates the set, or a similar one, if there is no file."""
+    name: str  # name in the paper's tables
+    n: int  # rows
+    d: int  # columns
+    anomalies: int  # rows that are anomalies
+    source: str  # the address of the published file, or ``GENERATED``
+    convert: Callable[[Path], Arrays] | None  # reads the published file; None if there is no file to download
+    sha256: str | None  # checksum of the content (:func:`content_sha256`); None if we had no copy to compute it from
+    licence: str = "CC BY 4.0"  # as its publisher (UCI, Kaggle, ...) says; check there before passing the data on
+    categorical: tuple[int, ...] = ()  # positions of the columns that hold category codes
+    note: str = ""  # what a user should know
+    generate: Callable[[], Arrays] | None = None  # generates the set, or a similar one, if there is no file
 
 
 @dataclass(frozen=True)
 class Table:
     """A data set in memory, as published: not scaled."""
 
-    name: str
-    """Name of the data set."""
-    x: np.ndarray
-    """Rows, (n, d) float64."""
-    y: np.ndarray
-    """Which rows are anomalies, (n,) bool."""
-    categorical: tuple[int, ...]
-    """Positions of the columns that hold category codes."""
+    name: str  # name of the data set
+    x: np.ndarray  # rows, (n, d) float64
+    y: np.ndarray  # which rows are anomalies, (n,) bool
+    categorical: tuple[int, ...]  # positions of the columns that hold category codes
 
 
 _CHECKSUMS = {
@@ -157,25 +142,14 @@ DATASETS: dict[str, Dataset] = {
 
 EXTRA: dict[str, Dataset] = {
     "separable": _entry(
-        *("separable", 2000, 6, 200, "https://github.com/hugothimonier/NPT-AD", None),
-        licence="none stated",
-        generate=generate.separable,
+        *("separable", 2000, 6, 200, _AUTHORS, None), licence="none stated", generate=generate.separable
     )
 }
 """Sets outside the paper's tables."""
 
 
 def find_dataset(name: str) -> Dataset:
-    """The registry's entry for a name.
-
-    Examples
-    --------
-    >>> find_dataset("wbc").n
-    378
-    >>> find_dataset("whine")
-    Traceback (most recent call last):
-    nptad.errors.DataError: There is no data set 'whine', did you mean 'wine'? `nptad data list` shows all.
-    """
+    """The registry's entry for a name."""
     known = {**DATASETS, **EXTRA}
     if name in known:
         return known[name]
@@ -199,14 +173,7 @@ def _own_dataset(name: str) -> Dataset:
         if unknown := set(categorical) - set(range(table.x.shape[1])):
             raise ValueError(f"it has no column {min(unknown)}")
     n, d = table.x.shape
-    return Dataset(
-        *(name, n, d, int(table.y.sum()), name),
-        convert=None,
-        sha256=None,
-        licence="",
-        categorical=categorical,
-        generate=lambda: (table.x, table.y),
-    )
+    return Dataset(name, n, d, int(table.y.sum()), name, None, None, "", categorical, "", lambda: (table.x, table.y))
 
 
 def load(name: str, data: str | Path | None = None) -> Table:
@@ -264,15 +231,7 @@ def read_file(dataset: Dataset, path: Path) -> Table:
 
 
 def content_sha256(table: Table) -> str:
-    """Checksum of the numbers; it does not depend on the types and the compression of the file.
-
-    Examples
-    --------
-    >>> small = Table("tiny", np.array([[0, 2]], dtype=np.uint8), np.array([1]), categorical=(0,))
-    >>> large = Table("tiny", np.array([[-0.0, 2.0]]), np.array([True]), categorical=(0,))
-    >>> content_sha256(small) == content_sha256(large)
-    True
-    """
+    """Checksum of the numbers; it does not depend on the types and the compression of the file."""
     digest = sha256(repr((table.x.shape, table.categorical)).encode())
     digest.update((np.ascontiguousarray(table.x, dtype="<f8") + 0.0).data)  # + 0.0 turns -0.0 into 0.0
     digest.update(np.ascontiguousarray(table.y, dtype=np.uint8).data)
@@ -311,17 +270,14 @@ def _download(dataset: Dataset) -> Table:
         with reading(f"{dataset.name}: {origin}", advice):
             table = _table(dataset.name, *dataset.convert(published), dataset.categorical)
     _check(dataset, table, origin, advice)
-    _save(table, _cached(dataset.name))
-    return table
-
-
-def _save(table: Table, path: Path) -> None:
+    path = _cached(dataset.name)
     try:
         with replacing(path) as temporary, temporary.open("wb") as file:
             categorical = np.array(table.categorical, dtype=np.int64)
             np.savez_compressed(file, X=table.x, y=table.y.astype(np.uint8), categorical=categorical)
     except OSError as error:
         raise DataError(f"{path} cannot be written ({error}); set NPTAD_CACHE to a writable folder.") from error
+    return table
 
 
 def _transfer(dataset: Dataset, path: Path, advice: str) -> None:

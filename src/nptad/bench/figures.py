@@ -19,7 +19,6 @@ from nptad.bench.stats import (
     columns_of,
     common_datasets,
     count_datasets,
-    datasets_of,
     gather,
     main_columns,
     mean_ranks,
@@ -48,9 +47,9 @@ _ALIGNED_X, _ALIGNED_Y = {1: "left", 0: "center", -1: "right"}, {1: "bottom", 0:
 def draw_all(results: Path) -> list[Path]:
     """Draw the figures that the stored runs suffice for, remove the others, and return the files."""
     series = gather(require_records(results / "runs"))
-    drawings = {
-        "mean_f1": mean_bars,
-        "mean_rank": rank_bars,
+    drawings: dict[str, Callable[[Results], Figure | None]] = {
+        "mean_f1": lambda s: _bars(s, lambda f1: f1.mean(axis=0), -1, "Mean F1 in % over {}, higher is better"),
+        "mean_rank": lambda s: _bars(s, mean_ranks, 1, "Mean rank over {}, lower is better"),
         "critical_difference": critical_difference,
         "contamination": contamination_curves,
         "accuracy_runtime": accuracy_against_runtime,
@@ -73,20 +72,9 @@ def draw_all(results: Path) -> list[Path]:
 
 def _means(results: Results) -> tuple[list[MethodColumn], list[str], np.ndarray]:
     """Columns, the data sets that all of them have, and mean F1, (data sets, columns)."""
-    columns = main_columns(results, datasets_of(results))
-    common = common_datasets(results, columns, datasets_of(results))
+    columns, common = main_columns(results)
     values = [[results[column, name].values().mean() for column in columns] for name in common]
     return columns, common, np.array(values).reshape(len(common), len(columns))
-
-
-def mean_bars(results: Results) -> Figure | None:
-    """Mean F1 over the common data sets, best first."""
-    return _bars(results, lambda values: values.mean(axis=0), -1, "Mean F1 in % over {}, higher is better")
-
-
-def rank_bars(results: Results) -> Figure | None:
-    """Mean rank over the common data sets, best first."""
-    return _bars(results, mean_ranks, 1, "Mean rank over {}, lower is better")
 
 
 def _bars(results: Results, summarise: Callable[[np.ndarray], np.ndarray], sign: int, title: str) -> Figure | None:
@@ -149,14 +137,11 @@ def contamination_curves(results: Results) -> Figure | None:
     panels = figure.subplots(1, 2)
     for axes, metric, title in zip(panels, ("f1", "auroc"), ("F1 in %", "AUROC in %"), strict=True):
         for column in columns:
-            points = [
-                (share, results[column, dataset].values(metric))
-                for dataset, share in CONTAMINATION.items()
-                if (column, dataset) in results
-            ]
-            x = np.array([share for share, _ in points])
-            mean = np.array([values.mean() for _, values in points])
-            around = np.array([spread(values) or 0.0 for _, values in points])
+            datasets = common_datasets(results, [column], list(CONTAMINATION))
+            x = np.array([CONTAMINATION[dataset] for dataset in datasets])
+            runs = [results[column, dataset].values(metric) for dataset in datasets]
+            mean = np.array([values.mean() for values in runs])
+            around = np.array([spread(values) or 0.0 for values in runs])
             (line,) = axes.plot(x, mean, marker="o", markersize=3, label=column.label)
             axes.fill_between(x, mean - around, np.minimum(mean + around, 100), alpha=0.2, color=line.get_color())
         axes.set_xlabel("anomalies among the training rows, %")
@@ -171,8 +156,7 @@ def accuracy_against_runtime(results: Results) -> Figure | None:
     columns, common, values = _means(results)
     if not common:
         return None
-    series = [[results[column, name] for name in common] for column in columns]
-    totals = [[max(1e-3, s.training_seconds() + s.scoring_seconds()) for s in runs] for runs in series]
+    totals = [[max(1e-3, sum(results[column, name].seconds())) for name in common] for column in columns]
     seconds = np.exp(np.log(totals).mean(axis=1))
     figure = Figure(figsize=(7, 4.6))
     axes = figure.subplots()
@@ -197,16 +181,13 @@ def _label_points(
         for distance, x, y in _LABEL_PLACES:
             text.set(ha=_ALIGNED_X[x], va=_ALIGNED_Y[y], position=(distance * x, distance * y))
             box = text.get_window_extent().padded(1)
-            if box.count_overlaps(taken) == 0 and _inside(box, axes.bbox):
+            inside = np.all(box.min >= axes.bbox.min) and np.all(box.max <= axes.bbox.max)
+            if inside and box.count_overlaps(taken) == 0:
                 break
         taken.append(box)
         if distance > _NEAR:
             line = {"arrowstyle": "-", "color": OTHERS, "linewidth": 0.7, "shrinkA": 0, "shrinkB": 3}
             axes.annotate("", point, (distance * x, distance * y), textcoords="offset points", arrowprops=line)
-
-
-def _inside(box: Bbox, frame: Bbox) -> bool:
-    return box.x0 >= frame.x0 and box.x1 <= frame.x1 and box.y0 >= frame.y0 and box.y1 <= frame.y1
 
 
 def ours_against_published(results: Results) -> Figure | None:

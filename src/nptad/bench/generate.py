@@ -4,11 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-_MULCROSS_ROWS, _MULCROSS_ANOMALIES = 262_144, 26_214
-_CLUSTER_VARIANCE = 0.1
-_DISTANCE_FACTOR = 2
-_SEPARABLE_NORMAL, _SEPARABLE_ANOMALIES = 1_800, 200
-
 
 def mulcross() -> tuple[np.ndarray, np.ndarray]:
     """Normal rows around the origin and two tight clusters of anomalies far out.
@@ -16,23 +11,17 @@ def mulcross() -> tuple[np.ndarray, np.ndarray]:
     After Rocke and Woodruff (1996): the centres of the clusters are at twice the radius that holds 90 % of the normal
     rows. Their directions are not published; with these two orthogonal diagonals an isolation forest has the scores
     that are published for the original (AUROC .99, AUPRC .85).
-
-    Examples
-    --------
-    >>> x, y = mulcross()
-    >>> x.shape, int(y.sum())
-    ((262144, 4), 26214)
     """
     from scipy.special import chdtri
 
-    random = np.random.default_rng(0)
-    x = random.standard_normal((_MULCROSS_ROWS, 4))
-    radius = _DISTANCE_FACTOR * np.sqrt(chdtri(4, 0.10))
+    n_rows, n_anomalies, cluster_variance = 262_144, 26_214, 0.1
+    x = np.random.default_rng(0).standard_normal((n_rows, 4))
+    radius = 2 * np.sqrt(chdtri(4, 0.10))
     directions = np.array([[1, 1, 1, 1], [1, 1, -1, -1]]) / 2
-    clusters = np.repeat(directions, _MULCROSS_ANOMALIES // 2, axis=0)
-    x[-_MULCROSS_ANOMALIES:] = radius * clusters + np.sqrt(_CLUSTER_VARIANCE) * x[-_MULCROSS_ANOMALIES:]
+    clusters = np.repeat(directions, n_anomalies // 2, axis=0)
+    x[-n_anomalies:] = radius * clusters + np.sqrt(cluster_variance) * x[-n_anomalies:]
     # Rounded: the last bits differ between machines, and the checksum must not.
-    return np.round(x, 6), np.arange(_MULCROSS_ROWS) >= _MULCROSS_ROWS - _MULCROSS_ANOMALIES
+    return np.round(x, 6), np.arange(n_rows) >= n_rows - n_anomalies
 
 
 def separable() -> tuple[np.ndarray, np.ndarray]:
@@ -40,15 +29,9 @@ def separable() -> tuple[np.ndarray, np.ndarray]:
 
     Six independent columns per distribution, of the same families as in the authors' file; the ranges of the first two
     columns do not overlap. 1800 normal rows come first, then 200 anomalies.
-
-    Examples
-    --------
-    >>> x, y = separable()
-    >>> bool(x[y == 0, 0].max() < x[y == 1, 0].min())
-    True
     """
     random = np.random.default_rng(0)
-    n, m = _SEPARABLE_NORMAL, _SEPARABLE_ANOMALIES
+    n, m = 1_800, 200
     normal = [
         random.uniform(0, 0.45, n),
         random.uniform(-0.4, 0.5, n),

@@ -9,8 +9,7 @@ from pathlib import Path
 
 from nptad.io.atomic import replacing
 
-_FITTING_COLUMNS = 8
-"""Columns that fit the width of a LaTeX page."""
+_FITTING_COLUMNS = 8  # columns that fit the width of a LaTeX page
 
 
 @dataclass(frozen=True)
@@ -30,8 +29,7 @@ Cell = str | Figure | None
 class Grid:
     """Rows of cells under column titles."""
 
-    name: str
-    """File name without suffix."""
+    name: str  # file name without suffix
     caption: str
     columns: list[str]
     rows: list[list[Cell]]

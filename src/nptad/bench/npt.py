@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
+from copy import deepcopy
 from dataclasses import replace
 from itertools import groupby
 
@@ -35,8 +36,7 @@ _STACK_NUMBERS = 250_000
 
 _LARGEST_STACK = 8
 
-_REFERENCE_ROWS = 500
-"""Training rows whose losses the scoring rules use."""
+_REFERENCE_ROWS = 500  # training rows whose losses the scoring rules use
 
 
 def stack_size(settings: Settings, n_train: int, n_features: int) -> int:
@@ -53,32 +53,27 @@ def run_single_members(splits: list[Split], seeds: list[int], settings: Settings
         places = list(group)
         clock = Clock()
         with clock("fit", shared_by=len(places)):
-            ensembles = fit_side_by_side(
-                [encoded[i][1] for i in places],
-                encoded[places[0]][0],
-                trained,
-                [spawn_seeds(seeds[i], 3) for i in places],
-            )
+            tables = [encoded[i][1] for i in places]
+            ensembles = _fit_stack(tables, encoded[places[0]][0], trained, [spawn_seeds(seeds[i], 3) for i in places])
         for i, ensemble in zip(places, ensembles, strict=True):
-            scored = _score(ensemble, encoded[i][1], encoded[i][2], settings, clock.copy())
+            scored = _score(ensemble, encoded[i][1], encoded[i][2], settings, deepcopy(clock))
             yield replace(scored, stack=len(places))
 
 
-def fit_side_by_side(
+def _fit_stack(
     tables: list[np.ndarray], layout: CellLayout, settings: Settings, seeds: list[list[int]]
 ) -> list[Ensemble]:
     """A single-member ensemble for each of several tables of one size, trained as one stack.
 
     Each equals (to rounding) what :func:`~nptad.scoring.ensemble.fit_ensemble` makes of its table and three seeds.
     """
-    fold_seeds, bank_seeds, member_seeds = zip(*seeds, strict=True)
-    banks = [mask_bank(layout.n_features, settings.mask_sizes, settings.max_masks, seed) for seed in bank_seeds]
-    model = NPT(layout, settings, MemberRandom(list(member_seeds)))
+    model = NPT(layout, settings, MemberRandom([member_seed for _, _, member_seed in seeds]))
     train(model, torch.from_numpy(np.stack(tables)))
-    return [
-        assemble(model.member(k), masks, x, np.zeros((1, len(x)), dtype=bool), fold_seed)
-        for k, (x, masks, fold_seed) in enumerate(zip(tables, banks, fold_seeds, strict=True))
-    ]
+    ensembles = []
+    for k, (x, (fold_seed, bank_seed, _)) in enumerate(zip(tables, seeds, strict=True)):
+        masks = mask_bank(layout.n_features, settings.mask_sizes, settings.max_masks, bank_seed)
+        ensembles.append(assemble(model.member(k), masks, x, np.zeros((1, len(x)), dtype=bool), fold_seed))
+    return ensembles
 
 
 def run_estimator(splits: list[Split], seeds: list[int], settings: Settings, n_members: int) -> Iterator[Scored]:

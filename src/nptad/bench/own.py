@@ -15,13 +15,7 @@ def is_own(name: str) -> bool:
 
 
 def import_own(source: str, kind: str) -> Any:
-    """The object ``module:name``; the module may be in the working directory.
-
-    Examples
-    --------
-    >>> import_own("math:tau", "method")
-    6.283185307179586
-    """
+    """The object ``module:name``; the module may be in the working directory."""
     module, _, name = source.partition(":")
     if "" not in sys.path:
         sys.path.insert(0, "")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 from pathlib import Path
 
 from nptad.bench.datasets import DATASETS
@@ -28,8 +29,7 @@ from nptad.errors import NPTADError
 from nptad.io.atomic import replacing
 from nptad.nn.masks import bank_size
 
-_BELOW = 5.0
-"""A data set more than this many points below the published figure needs a reason."""
+_BELOW = 5.0  # a data set more than this many points below the published figure needs a reason
 _NOT_KNOWN = "not examined yet."
 
 
@@ -55,6 +55,7 @@ def _page(
         body = "\n".join(f"{grids[name].caption}\n\n{grids[name].markdown()}" for name in names)
         return f"## {title}\n\n{pictures}{body}"
 
+    specs = {column.method: method_spec(column.method) for column in columns_of(results, datasets_of(results))}
     return "\n".join(
         [
             "# Results",
@@ -69,7 +70,7 @@ def _page(
             _far_below(results, reasons),
             section("All methods", "summary"),
             section("All methods, F1", "main_f1", figures=("mean_f1", "mean_rank", "critical_difference")),
-            _method_notes(results),
+            "".join(f"* {spec.label}: {spec.note}\n" for spec in specs.values() if spec.note),
             section("The order of the methods", "mean_ranks"),
             _misplaced(results, reasons),
             section("All methods, AUROC", "main_auroc"),
@@ -79,22 +80,11 @@ def _page(
             _contamination_settings(results),
             f"{reasons['contamination']}\n" if "contamination" in reasons else "",
             section("Scoring rules", "rules_f1", "rules_auroc"),
-            _rules(grids),
+            *(rules_verdict(grids[name]) for name in ("rules_f1", "rules_auroc") if grids[name].rows),
+            f"The rules: {RULES_TEXT}\n",
             section("Run time", "runtime", figures=("accuracy_runtime",)),
         ]
     )
-
-
-def _rules(grids: dict[str, Grid]) -> str:
-    """The best rules, and what the rules are."""
-    verdicts = [rules_verdict(grids[name]) for name in ("rules_f1", "rules_auroc") if grids[name].rows]
-    return "\n".join([*verdicts, f"The rules: {RULES_TEXT}", ""])
-
-
-def _method_notes(results: Results) -> str:
-    """The notes on the methods that have results."""
-    specs = {column.method: method_spec(column.method) for column in columns_of(results, datasets_of(results))}
-    return "".join(f"* {spec.label}: {spec.note}\n" for spec in specs.values() if spec.note)
 
 
 def _coverage(records: list[RunRecord], results: Results, reasons: dict[str, str]) -> str:
@@ -105,7 +95,7 @@ def _coverage(records: list[RunRecord], results: Results, reasons: dict[str, str
         [name, *(str(len(results[c, name].records)) if (c, name) in results else None for c in columns)]
         for name in datasets
     ]
-    done = Grid("coverage", "Seeds done:", ["data set", *(column.label for column in columns)], counts)
+    done = Grid("coverage", "", ["data set", *(column.label for column in columns)], counts).markdown()
     changed = [
         f"* {dataset}, {column.label}: {text}"
         for dataset in datasets
@@ -130,8 +120,8 @@ def _coverage(records: list[RunRecord], results: Results, reasons: dict[str, str
         "Runs without a result:": _failures(records),
         "Data sets without a result:": missing,
     }
-    text = f"## Coverage\n\n{done.caption}\n\n{done.markdown()}"
-    return text + "".join(f"\n{title}\n\n" + "\n".join(lines) + "\n" for title, lines in lists.items() if lines)
+    sections = [f"\n{title}\n\n" + "\n".join(lines) + "\n" for title, lines in lists.items() if lines]
+    return f"## Coverage\n\nSeeds done:\n\n{done}" + "".join(sections)
 
 
 def _failures(records: list[RunRecord]) -> list[str]:
@@ -177,23 +167,20 @@ def _changes(series: Series) -> str:
     spec, preset_name = method_spec(series.column.method), series.column.preset or "paper"
     try:
         preset = spec.configure(preset_name, shape_of(series.dataset))  # type: ignore[arg-type]
+        preset = json.loads(json.dumps(preset))  # lists, not tuples, as in the records
     except NPTADError:
         preset = {}
     if "max_masks" in preset:  # the bank can be smaller
         n_masks = bank_size(shape_of(series.dataset).n_features, preset["mask_sizes"])
         preset = {**preset, "max_masks": min(preset["max_masks"], max(n_masks, series.config["max_masks"]))}
     changed = [
-        f"{name} {value}" + (f" instead of {_plain(preset[name])}" if name in preset else "")
+        f"{name} {value}" + (f" instead of {preset[name]}" if name in preset else "")
         for name, value in series.config.items()
-        if name not in preset or value != _plain(preset[name])
+        if name not in preset or value != preset[name]
     ]
     if not has_published_rows(series.records[0]):
         changed.append("generated rows instead of the published ones")
     return ", ".join(changed)
-
-
-def _plain(value: object) -> object:
-    return list(value) if isinstance(value, tuple) else value
 
 
 def _read_reasons(path: Path) -> dict[str, str]:

@@ -31,11 +31,6 @@ def paper_settings(dataset: str, n_train: int) -> Settings:
 
     The paper counts epochs: an epoch is one step with the full batch, and as many as it takes to see all rows
     otherwise. The separable set of the contamination study has settings of its own.
-
-    Examples
-    --------
-    >>> paper_settings("wine", 59).n_steps, paper_settings("shuttle", 22_793).n_steps
-    (1000, 600)
     """
     if dataset == "separable":
         return Settings(n_steps=100)

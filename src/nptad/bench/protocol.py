@@ -10,7 +10,6 @@ import time
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -38,22 +37,18 @@ class Method(Protocol):
 class Split:
     """Training and test rows of one run, as published: not scaled, categories as codes."""
 
-    train: np.ndarray
-    """Training rows, (n, d)."""
-    test: np.ndarray
-    """Test rows, (m, d)."""
-    truth: np.ndarray
-    """Which test rows are anomalies, (m,)."""
-    categorical: tuple[int, ...]
-    """Positions of the category columns."""
+    train: np.ndarray  # training rows, (n, d)
+    test: np.ndarray  # test rows, (m, d)
+    truth: np.ndarray  # which test rows are anomalies, (m,)
+    categorical: tuple[int, ...]  # positions of the category columns
 
 
+@dataclass
 class Clock:
     """Wall-clock and processor seconds of the phases of a run; a busy machine changes the former only."""
 
-    def __init__(self) -> None:
-        self.seconds: dict[str, float] = {}
-        self.cpu_seconds: dict[str, float] = {}
+    seconds: dict[str, float] = field(default_factory=dict)
+    cpu_seconds: dict[str, float] = field(default_factory=dict)
 
     @contextmanager
     def __call__(self, phase: str, shared_by: int = 1) -> Iterator[None]:
@@ -63,22 +58,16 @@ class Clock:
         self.seconds[phase] = (time.perf_counter() - wall) / shared_by
         self.cpu_seconds[phase] = (time.process_time() - cpu) / shared_by
 
-    def copy(self) -> Clock:
-        """A clock with the phases so far."""
-        return deepcopy(self)
-
 
 @dataclass(frozen=True)
 class Scored:
     """The scores of one run."""
 
-    scores: np.ndarray
-    """Score of each test row, higher = more anomalous."""
+    scores: np.ndarray  # score of each test row, higher = more anomalous
     clock: Clock
     rules: dict[str, np.ndarray] = field(default_factory=dict)
     """Scores of the test rows under each scoring rule, if the method has several."""
-    stack: int = 1
-    """Runs that were fitted side by side with this one, itself included."""
+    stack: int = 1  # runs that were fitted side by side with this one, itself included
 
 
 def parse_name(dataset: str) -> tuple[str, float | None]:
@@ -130,13 +119,7 @@ def _split(table: Table, train: np.ndarray, test: np.ndarray) -> Split:
 
 
 def metrics(truth: np.ndarray, scores: np.ndarray) -> dict[str, float]:
-    """F1, AUROC and average precision in %; as many rows are flagged as there are anomalies (``f1_at_k``).
-
-    Examples
-    --------
-    >>> metrics(np.array([False, False, True]), np.array([1.0, 3.0, 2.0]))
-    {'f1': 0.0, 'auroc': 50.0, 'average_precision': 50.0}
-    """
+    """F1, AUROC and average precision in %; as many rows are flagged as there are anomalies (``f1_at_k``)."""
     if scores.shape != truth.shape:
         raise InputError(f"A score needs one number for each of the {len(truth)} rows, not an array {scores.shape}.")
     values = ranking_metrics(truth, scores)
@@ -164,14 +147,12 @@ def one_hot(split: Split) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         levels = np.unique(split.train[:, j]) if j in split.categorical else None
         for rows, columns in ((split.train, train), (split.test, test)):
             column = rows[:, j : j + 1]
-            columns.append(column if levels is None else _indicators(column, levels))
+            if levels is not None:
+                known = column == levels
+                column = np.hstack([known, ~known.any(axis=1, keepdims=True)]).astype(float)
+            columns.append(column)
         feature += [j] * train[-1].shape[1]
     return np.hstack(train), np.hstack(test), np.array(feature)
-
-
-def _indicators(column: np.ndarray, levels: np.ndarray) -> np.ndarray:
-    known = column == levels
-    return np.hstack([known, ~known.any(axis=1, keepdims=True)]).astype(float)
 
 
 @dataclass
@@ -202,21 +183,14 @@ def as_method(detector: Any) -> Method:
 
     scikit-learn's ``score_samples`` and ``decision_function`` are high for normal rows, PyOD's ``decision_function``
     is high for anomalies. A ``score`` inherited from scikit-learn is not an anomaly score.
-
-    Examples
-    --------
-    >>> from sklearn.neighbors import LocalOutlierFactor
-    >>> method = as_method(LocalOutlierFactor(n_neighbors=2, novelty=True))
-    >>> normal, odd = method.fit(np.arange(10.0)[:, None]).score(np.array([[4.5], [30.0]]))
-    >>> bool(odd > normal)
-    True
     """
-    if _is_a(detector, "pyod"):
+    packages = {base.__module__.split(".")[0] for base in type(detector).__mro__}
+    if "pyod" in packages:
         return _Adapted(detector, "decision_function", 1)
-    if _is_a(detector, "sklearn"):
-        name = next((name for name in ("score_samples", "decision_function") if hasattr(detector, name)), None)
-        if name is not None:
-            return _Adapted(detector, name, -1)
+    if "sklearn" in packages:
+        for name in ("score_samples", "decision_function"):
+            if hasattr(detector, name):
+                return _Adapted(detector, name, -1)
     score = getattr(detector, "score", None)
     if hasattr(detector, "fit") and callable(score) and not score.__module__.startswith("sklearn."):
         return detector
@@ -225,7 +199,3 @@ def as_method(detector: Any) -> Method:
         "or must be a scikit-learn or PyOD detector that scores new rows (for LocalOutlierFactor, name a function that "
         "returns it with novelty=True)."
     )
-
-
-def _is_a(detector: Any, package: str) -> bool:
-    return any(base.__module__.split(".")[0] == package for base in type(detector).__mro__)

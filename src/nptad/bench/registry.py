@@ -33,8 +33,7 @@ class Shape:
     dataset: str
     n_train: int
     n_features: int
-    n_rows: int
-    """Training and test rows together."""
+    n_rows: int  # training and test rows together
 
 
 @dataclass(frozen=True)
@@ -42,36 +41,43 @@ class MethodSpec:
     """A method as the benchmark knows it."""
 
     name: str
-    label: str
-    """Name in tables and figures."""
-    version: int
-    """Increased when a change of code changes the results."""
-    configure: Callable[[Preset, Shape], Config]
-    """The configuration for a data set; it can be written as JSON."""
-    run: Callable[[list[Split], list[int], Config], Iterator[Scored]]
-    """Fit and score each split with its seed."""
-    stack: Callable[[Config, Shape], int] = lambda config, shape: 1
-    """How many seeds a call of ``run`` takes."""
-    has_presets: bool = False
-    """Whether the configuration depends on the preset."""
-    default_version: int = 1
-    """The version under the default preset: the library's score changes more often than the paper's."""
-    fixed: tuple[str, ...] = ()
-    """Settings that define the method and cannot be changed."""
-    note: str = ""
-    """What a reader of the results has to know."""
+    label: str  # name in tables and figures
+    version: int  # increased when a change of code changes the results
+    configure: Callable[[Preset, Shape], Config]  # the configuration for a data set; it can be written as JSON
+    run: Callable[[list[Split], list[int], Config], Iterator[Scored]]  # fit and score each split with its seed
+    stack: Callable[[Config, Shape], int] = lambda config, shape: 1  # how many seeds a call of ``run`` takes
+    has_presets: bool = False  # whether the configuration depends on the preset
+    default_version: int = 1  # under the default preset, whose score changes more often than the paper's
+    fixed: tuple[str, ...] = ()  # settings that define the method and cannot be changed
+    note: str = ""  # what a reader of the results has to know
 
     def version_under(self, preset: str) -> int:
         """The version of the results under a preset; the preset is empty for methods without presets."""
         return self.default_version if preset == "default" else self.version
 
 
-def _configure_npt(row_attention: str | None, preset: Preset, shape: Shape) -> Config:
-    settings = preset_settings(preset, shape.dataset, shape.n_train, shape.n_features)
-    if row_attention is not None:
-        settings = replace(settings, row_attention=row_attention)  # type: ignore[arg-type]
-    n_members = 1 if preset == "paper" else default_members(shape.n_train)
-    return {**settings.to_dict(), "n_members": n_members}
+_NOTES = {
+    "mask-knn": "at most 5,000 masks (not all on arrhythmia, musk, speech, mnist and backdoor) and 10,000 training "
+    "rows, drawn at random; the paper samples rows of forestcover, fraud and backdoor only.",
+    "copod": "PyOD takes the distributions of training and test rows together: it sees the test rows without labels.",
+    "pidforest": "trees start from the box of their sample, a choice made with test figures in view (mean F1 49 "
+    "against 45).",
+    "ocsvm": "nu = 0.1 instead of scikit-learn's 0.5, a choice made with test figures in view.",
+    "drocc": "its authors' settings for abalone; what they leave open was partly chosen after weak test scores, see "
+    "its docstring.",
+    "goad": "its authors' settings for thyroid; what they leave open was partly chosen after weak test scores, see its "
+    "docstring.",
+    "neutral-ad": "its authors' settings for arrhythmia; the scaling of columns was changed after weak test scores "
+    "(see its docstring); it memorises small tables (new normal rows score far above training rows).",
+    "icl": "some settings are from memory or were chosen after weak test scores; see its docstring.",
+    "mcm": "its authors' settings for wbc, but with standardised columns, where its authors take them as they are; "
+    "which is better depends on the set (see its docstring). What else they leave open was partly chosen after weak "
+    "test scores.",
+    "drl": "its authors' weights of the losses for arrhythmia; its authors choose epochs and scaling for each data "
+    "set, here they are the same for all. What they leave open was partly chosen after weak test scores, see its "
+    "docstring.",
+}
+"""What a reader of the results has to know about a method."""
 
 
 def _npt_settings(config: Config) -> Settings:
@@ -136,7 +142,6 @@ def array_method(
     scaling: Scaling | None = None,
     max_samples: int | None = None,
     version: int = 1,
-    note: str = "",
     config: Config | None = None,
 ) -> MethodSpec:
     """A method behind ``module:Class`` that takes arrays and has the same configuration for all data sets.
@@ -144,7 +149,7 @@ def array_method(
     Columns are scaled, and more than ``max_samples`` training rows are sampled, if the method leaves that to us.
     """
     run = partial(_run_arrays, source, scaling, max_samples)
-    return MethodSpec(name, label, version, lambda preset, shape: config or {}, run, note=note)
+    return MethodSpec(name, label, version, lambda preset, shape: config or {}, run, note=_NOTES.get(name, ""))
 
 
 def one_class_svm() -> Any:
@@ -154,46 +159,25 @@ def one_class_svm() -> Any:
     return OneClassSVM(nu=0.1)
 
 
-def _npt_method(name: str, label: str, row_attention: str | None) -> MethodSpec:
-    fixed = () if row_attention is None else ("row_attention",)
-    configure = partial(_configure_npt, row_attention)
-    return MethodSpec(name, label, 1, configure, _run_npt, _stack_npt, True, default_version=2, fixed=fixed)
+def _npt_method(name: str, label: str, **fixed: Any) -> MethodSpec:
+    """NPT-AD, or the variant with these fixed settings."""
+
+    def configure(preset: Preset, shape: Shape) -> Config:
+        settings = preset_settings(preset, shape.dataset, shape.n_train, shape.n_features)
+        n_members = 1 if preset == "paper" else default_members(shape.n_train)
+        return {**replace(settings, **fixed).to_dict(), "n_members": n_members}
+
+    return MethodSpec(name, label, 1, configure, _run_npt, _stack_npt, True, default_version=2, fixed=tuple(fixed))
 
 
 _BASELINES = "nptad.bench.methods."
-_MASK_NOTE = (
-    "at most 5,000 masks (not all on arrhythmia, musk, speech, mnist and backdoor) and 10,000 training rows, drawn at "
-    "random; the paper samples rows of forestcover, fraud and backdoor only."
-)
-_COPOD_NOTE = "PyOD takes the distributions of training and test rows together: it sees the test rows without labels."
-_PIDFOREST_NOTE = (
-    "trees start from the box of their sample, a choice made with test figures in view (mean F1 49 against 45)."
-)
-_OCSVM_NOTE = "nu = 0.1 instead of scikit-learn's 0.5, a choice made with test figures in view."
-_NEUTRAL_NOTE = (
-    "its authors' settings for arrhythmia; the scaling of columns was changed after weak test scores (see its "
-    "docstring); it memorises small tables (new normal rows score far above training rows)."
-)
-_NAMED_NOTE = (
-    "its authors' settings for {}; what they leave open was partly chosen after weak test scores, see its docstring."
-)
-_MCM_NOTE = (
-    "its authors' settings for wbc, but with standardised columns, where its authors take them as they are; which is "
-    "better depends on the set (see its docstring). What else they leave open was partly chosen after weak test scores."
-)
-_DRL_NOTE = (
-    "its authors' weights of the losses for arrhythmia; its authors choose epochs and scaling for each data set, here "
-    "they are the same for all. What they leave open was partly chosen after weak test scores, see its docstring."
-)
-_DEEP_NOTE = "some settings are from memory or were chosen after weak test scores; see its docstring."
-
 METHODS: dict[str, MethodSpec] = {
     spec.name: spec
     for spec in (
-        _npt_method("npt-ad", "NPT-AD", None),
-        _npt_method("transformer", "Transformer", "none"),
+        _npt_method("npt-ad", "NPT-AD"),
+        _npt_method("transformer", "Transformer", row_attention="none"),
         replace(
-            array_method("mask-knn", "Mask-KNN", _BASELINES + "mask_knn:MaskKNN", scaling="standard", note=_MASK_NOTE),
+            array_method("mask-knn", "Mask-KNN", _BASELINES + "mask_knn:MaskKNN", scaling="standard"),
             # The paper: masks of two features, of one above 200,000 rows; it counts backdoor among such sets.
             configure=lambda preset, shape: {
                 "max_masked": 1 if shape.n_rows > 200_000 or shape.dataset == "backdoor" else 2
@@ -201,22 +185,20 @@ METHODS: dict[str, MethodSpec] = {
         ),
         array_method("iforest", "IForest", "sklearn.ensemble:IsolationForest"),
         array_method("knn", "KNN", _BASELINES + "knn:KNN", config={"k": 5, "scaling": "standard"}),
-        array_method("copod", "COPOD", "pyod.models.copod:COPOD", note=_COPOD_NOTE),
+        array_method("copod", "COPOD", "pyod.models.copod:COPOD"),
         array_method("rrcf", "RRCF", _BASELINES + "rrcf:RRCF"),
-        array_method("pidforest", "PIDForest", _BASELINES + "pidforest:PIDForest", note=_PIDFOREST_NOTE),
+        array_method("pidforest", "PIDForest", _BASELINES + "pidforest:PIDForest"),
         array_method("1nn", "1-NN, min-max", _BASELINES + "knn:KNN", config={"k": 1, "scaling": "minmax"}),
         array_method("lof", "LOF", _BASELINES + "lof:LOF"),
         # Training costs the square of the number of rows, or more.
-        array_method(
-            *("ocsvm", "OCSVM", f"{__name__}:one_class_svm"), scaling="minmax", max_samples=10_000, note=_OCSVM_NOTE
-        ),
+        array_method("ocsvm", "OCSVM", f"{__name__}:one_class_svm", scaling="minmax", max_samples=10_000),
         array_method("gmm", "GMM ensemble", _BASELINES + "gmm:GMMEnsemble"),
-        array_method("drocc", "DROCC", _BASELINES + "drocc:DROCC", note=_NAMED_NOTE.format("abalone")),
-        array_method("goad", "GOAD", _BASELINES + "goad:GOAD", note=_NAMED_NOTE.format("thyroid")),
-        array_method("neutral-ad", "NeuTraL-AD", _BASELINES + "neutral_ad:NeuTraLAD", version=4, note=_NEUTRAL_NOTE),
-        array_method("icl", "ICL", _BASELINES + "icl:ICL", note=_DEEP_NOTE),
-        array_method("mcm", "MCM", _BASELINES + "mcm:MCM", version=2, note=_MCM_NOTE),
-        array_method("drl", "DRL", _BASELINES + "drl:DRL", version=2, note=_DRL_NOTE),
+        array_method("drocc", "DROCC", _BASELINES + "drocc:DROCC"),
+        array_method("goad", "GOAD", _BASELINES + "goad:GOAD"),
+        array_method("neutral-ad", "NeuTraL-AD", _BASELINES + "neutral_ad:NeuTraLAD", version=4),
+        array_method("icl", "ICL", _BASELINES + "icl:ICL"),
+        array_method("mcm", "MCM", _BASELINES + "mcm:MCM", version=2),
+        array_method("drl", "DRL", _BASELINES + "drl:DRL", version=2),
     )
 }
 """The methods by name, in the order of the tables."""

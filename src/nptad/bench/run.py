@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +24,7 @@ from nptad.bench.worker import Task
 from nptad.errors import DataError, InputError
 from nptad.processes import Child
 
-WORKER = "nptad.bench.worker:work"
-"""What runs in the processes."""
+WORKER = "nptad.bench.worker:work"  # what runs in the processes
 _POLL_SECONDS = 0.2
 _SEEDS_PER_PROCESS = 8
 """A process does at most this many seeds, so that jobs share out evenly; starting one takes a few seconds."""
@@ -46,8 +46,7 @@ class Plan:
     datasets: tuple[str, ...]
     seeds: tuple[int, ...]
     preset: Preset
-    changes: tuple[tuple[str, object], ...] = ()
-    """Settings that differ from the preset's."""
+    changes: tuple[tuple[str, object], ...] = ()  # settings that differ from the preset's
 
 
 def shape_of(dataset: str) -> Shape:
@@ -94,13 +93,14 @@ def missing_tasks(
     Runs that had no data are missing too. ``retry`` repeats all that failed, ``again`` those that are done as well.
     """
     records = [] if again else read_records(results)
-    known = {key_of(r) for r in records if r["outcome"] == "done" or not (retry or _lacked_data(r))}
+    no_data = f"{DataError.__name__}:"
+    known = {
+        key_of(r) for r in records if r["outcome"] == "done" or not (retry or r.get("reason", "").startswith(no_data))
+    }
     todo = [run for run in _share(plan, shard) if _key(run) not in known]
-    groups: dict[tuple[str, str], list[Task]] = {}
-    for run in todo:
-        groups.setdefault((run.dataset, run.method), []).append(run)
     tasks = []
-    for runs in groups.values():
+    for _, group in groupby(todo, key=lambda run: (run.dataset, run.method)):
+        runs = list(group)
         size = max(runs[0].stack, _SEEDS_PER_PROCESS // runs[0].stack * runs[0].stack)
         for first in range(0, len(runs), size):
             seeds = tuple(run.seeds[0] for run in runs[first : first + size])
@@ -123,10 +123,6 @@ def _key(run: Task) -> Key:
     return run.dataset, run.method, config_hash(run.config), run.seeds[0], run.version
 
 
-def _lacked_data(record: RunRecord) -> bool:
-    return str(record.get("reason", "")).startswith(f"{DataError.__name__}:")
-
-
 def run_tasks(
     tasks: Iterable[Task],
     results: Path,
@@ -146,14 +142,11 @@ def run_tasks(
     suffix = "" if shard == (1, 1) else f".shard-{shard[0]}-of-{shard[1]}"
     lock = threading.Lock()
 
-    def keep(record: RunRecord) -> None:
-        with lock:
-            append_record(results, record, suffix)
-            report(record)
-
     def follow(task: Task) -> None:
         for record in (carry_out or supervise)(replace(task, data=data, threads=threads), limits or Limits()):
-            keep(record)
+            with lock:
+                append_record(results, record, suffix)
+                report(record)
 
     # Threads only wait here: each task runs in a process of its own.
     Parallel(n_jobs=jobs, backend="threading")(delayed(follow)(task) for task in tasks)

@@ -17,10 +17,8 @@ from nptad.bench.registry import METHODS, method_spec
 from nptad.bench.store import RunRecord
 
 SIGNIFICANCE = 0.05
-RESOLUTION = 0.001
-"""Means that differ by no more than this are equal: records have three decimals."""
-MAIN_SHARE = 2 / 3
-"""Share of the data sets with any result that a column needs to count in means over data sets."""
+RESOLUTION = 0.001  # means that differ by no more than this are equal: records have three decimals
+MAIN_SHARE = 2 / 3  # share of the data sets with any result that a column needs to count in means over data sets
 DEPENDENCY_MARGIN = 6.0
 """A method within this many points of F1 of the best counts as equally good. With this margin the published figures
 give the paper's table of dependencies for all data sets except shuttle and campaign; no other margin does better."""
@@ -57,21 +55,17 @@ class Series:
         """The configuration of all runs."""
         return self.records[0]["config"]
 
-    def training_seconds(self) -> float:
-        """Processor seconds of training, the mean over seeds.
+    def seconds(self) -> tuple[float, float]:
+        """Processor seconds of training, and of scoring the test rows, the means over seeds.
 
         Masks scaled by training rows need the losses of these rows, which then are part of training. Otherwise only the
         comparison of scoring rules needs them.
         """
-        seconds = self._seconds("fit")
-        return seconds + self._seconds("reference") if self.config.get("scale_masks") else seconds
-
-    def scoring_seconds(self) -> float:
-        """Processor seconds of scoring the test rows, the mean over seeds."""
-        return self._seconds("score")
-
-    def _seconds(self, phase: str) -> float:
-        return float(np.mean([r["cpu_seconds"].get(phase, 0.0) for r in self.records]))
+        fit, reference, score = (
+            float(np.mean([r["cpu_seconds"].get(phase, 0.0) for r in self.records]))
+            for phase in ("fit", "reference", "score")
+        )
+        return fit + reference if self.config.get("scale_masks") else fit, score
 
 
 Results = dict[tuple[MethodColumn, str], Series]
@@ -143,11 +137,16 @@ def columns_of(results: Results, datasets: Container[str]) -> list[MethodColumn]
     ]
 
 
-def main_columns(results: Results, datasets: list[str]) -> list[MethodColumn]:
-    """The columns that count in means over data sets: with a method on few sets, few would be common to all."""
+def main_columns(results: Results) -> tuple[list[MethodColumn], list[str]]:
+    """The columns that count in means over data sets, and the data sets on which all of these have results.
+
+    A method on few data sets does not count: few data sets would be common to all methods.
+    """
+    datasets = datasets_of(results)
     begun = {name for _, name in results} & set(datasets)
     columns = columns_of(results, datasets)
-    return [c for c in columns if sum((c, name) in results for name in begun) >= MAIN_SHARE * len(begun)]
+    main = [c for c in columns if sum((c, name) in results for name in begun) >= MAIN_SHARE * len(begun)]
+    return main, common_datasets(results, main, datasets)
 
 
 def common_datasets(results: Results, columns: list[MethodColumn], order: list[str]) -> list[str]:

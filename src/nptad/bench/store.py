@@ -21,13 +21,7 @@ Key = tuple[str, str, str, int, int]
 
 
 def config_hash(config: dict[str, Any]) -> str:
-    """A short name for a configuration.
-
-    Examples
-    --------
-    >>> config_hash({"k": 5, "p": 2}) == config_hash({"p": 2, "k": 5})
-    True
-    """
+    """A short name for a configuration; the order of its settings does not matter."""
     return hashlib.sha256(json.dumps(config, sort_keys=True).encode()).hexdigest()[:12]
 
 

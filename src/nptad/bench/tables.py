@@ -89,10 +89,10 @@ def main_table(results: Results, metric: str) -> Grid:
     for dataset, series in _begun(results, columns, datasets):
         marks = iter(best_group([s.values(metric) for s in series if s is not None]))
         cells: list[Cell] = [None if s is None else _figure(s.values(metric), bold=next(marks)) for s in series]
-        rows.append([dataset, *cells, *(_optional(published_f1(dataset, method)) for method in published)])
-    common = common_datasets(results, main_columns(results, datasets), datasets)
-    if common:
-        rows += _summary(results, columns, common, metric, published)
+        theirs = [published_f1(dataset, method) for method in published]
+        rows.append([dataset, *cells, *(None if f1 is None else Figure(f1) for f1 in theirs)])
+    rows += _summary(results, columns, metric, published)
+    _, common = main_columns(results)
     titles = ["data set", *(column.label for column in columns), *(f"{METHODS[m].label}, published" for m in published)]
     return Grid(
         f"main_{metric}",
@@ -118,20 +118,19 @@ def _begun(
 
 def summary_table(results: Results) -> Grid:
     """A row for every method: over the data sets that all methods have, best mean F1 first, and beside NPT-AD."""
-    datasets = datasets_of(results)
-    columns = main_columns(results, datasets)
-    common = common_datasets(results, columns, datasets)
+    columns, common = main_columns(results)
     rows: list[list[Cell]] = []
     if common:
         f1, auroc = (np.array([_means(results, c, common, metric) for c in columns]) for metric in ("f1", "auroc"))
         ranks = mean_ranks(f1.T)
         for place in np.argsort(-f1.mean(axis=1), kind="stable"):
             figures = _figures(np.array([f1[place].mean(), auroc[place].mean(), ranks[place]]))
-            rows.append(_summary_row(results, columns[place], figures, common, datasets))
-    for column in columns_of(results, datasets):
-        if column not in columns:
-            own = [name for name in datasets if (column, name) in results]
-            rows.append(_summary_row(results, column, [None] * 3, own, datasets))
+            rows.append(_summary_row(results, columns[place], figures, common))
+    rows += [
+        _summary_row(results, column, [None] * 3, common_datasets(results, [column], datasets_of(results)))
+        for column in columns_of(results, datasets_of(results))
+        if column not in columns
+    ]
     beside = ["sets", "F1 there", "NPT-AD there", "won-lost"]
     return Grid(
         "summary",
@@ -144,37 +143,31 @@ def summary_table(results: Results) -> Grid:
     )
 
 
-def _summary_row(
-    results: Results, column: MethodColumn, figures: Sequence[Cell], datasets: list[str], all_datasets: list[str]
-) -> list[Cell]:
+def _summary_row(results: Results, column: MethodColumn, figures: Sequence[Cell], datasets: list[str]) -> list[Cell]:
     """A method's figures, its runs on the data sets that count, and the comparison with NPT-AD on all data sets."""
     series = [results[column, name] for name in datasets]
     counts = [len(s.records) for s in series]
     splits = f"{min(counts)}-{max(counts)}" if min(counts) < max(counts) else str(counts[0])
-    middle = float(np.median([s.training_seconds() + s.scoring_seconds() for s in series]))
-    shared = common_datasets(results, [column, NPT_AD], all_datasets)
+    middle = float(np.median([sum(s.seconds()) for s in series]))
+    shared = common_datasets(results, [column, NPT_AD], datasets_of(results))
     theirs, ours = (_means(results, c, shared, "f1") for c in (column, NPT_AD))
     compared: list[Cell] = [None, None]
     if shared and column != NPT_AD:
-        compared = [_mean(ours), f"{_count(theirs, ours)}-{_count(ours, theirs)}"]
-    return [column.label, *figures, splits, _short(middle), str(len(shared)), _mean(theirs), *compared]
+        ahead = np.subtract(theirs, ours)
+        compared = [_mean(ours), f"{(ahead > RESOLUTION).sum()}-{(ahead < -RESOLUTION).sum()}"]
+    seconds = f"{middle:.2g}" if middle < 100 else f"{middle:.0f}"
+    return [column.label, *figures, splits, seconds, str(len(shared)), _mean(theirs), *compared]
 
 
 def _but(results: Results) -> str:
     """The methods with too few results to count in means over data sets, in words."""
-    datasets = datasets_of(results)
-    main = main_columns(results, datasets)
-    others = [column.label for column in columns_of(results, datasets) if column not in main]
+    main, _ = main_columns(results)
+    others = [column.label for column in columns_of(results, datasets_of(results)) if column not in main]
     return f" (except {', '.join(others)})" if others else ""
 
 
 def _means(results: Results, column: MethodColumn, datasets: list[str], metric: str) -> list[float]:
     return [float(results[column, name].values(metric).mean()) for name in datasets]
-
-
-def _count(values: list[float], others: list[float]) -> int:
-    """On how many data sets the first value is above the second."""
-    return sum(value - other > RESOLUTION for value, other in zip(values, others, strict=True))
 
 
 def paper_order(results: Results) -> list[tuple[MethodColumn, float, float]]:
@@ -210,10 +203,11 @@ def rank_table(results: Results) -> Grid:
     )
 
 
-def _summary(
-    results: Results, columns: list[MethodColumn], common: list[str], metric: str, published: list[str]
-) -> list[list[Cell]]:
-    main = main_columns(results, datasets_of(results))
+def _summary(results: Results, columns: list[MethodColumn], metric: str, published: list[str]) -> list[list[Cell]]:
+    """The last rows of a main table, over the data sets that all main columns have."""
+    main, common = main_columns(results)
+    if not common:
+        return []
     runs = [[results[column, name].values(metric) for name in common] for column in main]
     means = np.array([[values.mean() for values in column] for column in runs]).T
     spreads = [[value for values in column if (value := spread(values)) is not None] for column in runs]
@@ -293,7 +287,7 @@ def runtime_table(results: Results) -> Grid:
     for dataset, series in _begun(results, columns, DATASETS):
         cells: list[Cell] = []
         for s in series:
-            cells += [None, None] if s is None else [Figure(s.training_seconds()), Figure(s.scoring_seconds())]
+            cells += [None, None] if s is None else map(Figure, s.seconds())
         theirs = paper_table("runtime_seconds")[dataset]
         rows.append([dataset, *cells, theirs["train"], theirs["inference"]])
     titles = [f"{column.label}, {phase}" for column in columns for phase in ("train", "score")]
@@ -387,18 +381,3 @@ def _figures(values: np.ndarray) -> list[Cell]:
 
 def _mean(values: list[float]) -> Figure | None:
     return Figure(float(np.mean(values))) if values else None
-
-
-def _short(value: float) -> str:
-    """Two significant digits, or a whole number from 100 on.
-
-    Examples
-    --------
-    >>> _short(0.0123), _short(2.345), _short(114.3)
-    ('0.012', '2.3', '114')
-    """
-    return f"{value:.2g}" if value < 100 else f"{value:.0f}"
-
-
-def _optional(value: float | None) -> Figure | None:
-    return None if value is None else Figure(value)

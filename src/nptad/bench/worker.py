@@ -10,7 +10,7 @@ import platform
 import re
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -26,18 +26,15 @@ from nptad.processes import Parent
 class Task:
     """Some seeds of one method on one data set."""
 
-    dataset: str
-    """A data set, or ``separable@0.05`` for the separable set with 5 % of contamination."""
+    dataset: str  # a data set, or ``separable@0.05`` for the separable set with 5 % of contamination
     method: str
-    preset: str
-    """Empty for methods whose configuration does not depend on it."""
+    preset: str  # empty for methods whose configuration does not depend on it
     version: int
     config: dict[str, Any]
-    seeds: tuple[int, ...]
+    seeds: Sequence[int]
     data: str | None
     threads: int
-    stack: int
-    """Seeds that are fitted side by side."""
+    stack: int  # seeds that are fitted side by side
 
     def record(self, seed: int, outcome: str, **more: Any) -> RunRecord:
         """A record of one of the runs."""
@@ -53,11 +50,6 @@ class Task:
             "finished": datetime.now(UTC).isoformat(timespec="seconds"),
             **more,
         }
-
-    @classmethod
-    def from_dict(cls, fields: dict[str, Any]) -> Task:
-        """The task whose fields came as JSON."""
-        return cls(**{**fields, "seeds": tuple(fields["seeds"])})
 
 
 def run_task(task: Task) -> Iterator[dict[str, Any]]:
@@ -88,8 +80,8 @@ def run_task(task: Task) -> Iterator[dict[str, Any]]:
                     content=content_sha256(table),
                     n_train=len(split.train),
                     n_test=len(split.test),
-                    seconds=_rounded(scored.clock.seconds),
-                    cpu_seconds=_rounded(scored.clock.cpu_seconds),
+                    seconds={phase: round(value, 3) for phase, value in scored.clock.seconds.items()},
+                    cpu_seconds={phase: round(value, 3) for phase, value in scored.clock.cpu_seconds.items()},
                     stack=scored.stack,
                     peak_mib=_peak_mib(),
                     environment=_environment(task.threads),
@@ -115,10 +107,6 @@ def reason_of(error: Exception) -> str:
     return re.sub(r"\x1b\[[0-9;]*[A-Za-z]", "", f"{type(error).__name__}: {error}").splitlines()[0]
 
 
-def _rounded(seconds: dict[str, float]) -> dict[str, float]:
-    return {phase: round(value, 3) for phase, value in seconds.items()}
-
-
 def _peak_mib() -> int:
     """Peak memory of this process; what the system says of the process before it became this program left out."""
     try:
@@ -131,9 +119,8 @@ def _peak_mib() -> int:
 
 
 def _environment(threads: int) -> dict[str, Any]:
-    packages = ("nptad", "torch", "numpy", "scikit-learn")
     return {
-        **{package: version(package) for package in packages},
+        **{package: version(package) for package in ("nptad", "torch", "numpy", "scikit-learn")},
         "python": platform.python_version(),
         "machine": platform.machine(),
         "processor": _processor(),
@@ -152,8 +139,9 @@ def _processor() -> str:
 
 def work(parent: Parent) -> None:
     """Run a task; what the process does."""
-    task = Task.from_dict(parent.receive()[0])
     import torch
+
+    task = Task(**parent.receive()[0])
 
     torch.set_num_threads(task.threads)
     for message in run_task(task):

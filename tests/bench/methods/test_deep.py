@@ -338,7 +338,7 @@ class TestDRL:
         rows[:3] *= 50  # embeddings of both lengths, below 1 and above
         network = drl.Decomposer(4, 3, 8, 7)
         torch.testing.assert_close(network.vectors @ network.vectors.T, torch.eye(3), atol=1e-6, rtol=0)
-        embedded, weights = network(rows)
+        embedded, weights, _ = network(rows)
         distances = [
             squared(z, sum(w * vector for w, vector in zip(row, network.vectors, strict=True)).tolist())
             for z, row in zip(embedded.tolist(), weights.tolist(), strict=True)

@@ -29,41 +29,32 @@ from nptad.progress import progress_bar
 LARGEST = 1e6
 """Scaled cells are cut to +-this: beyond it a row is no more anomalous, and squares of float32 stay finite."""
 
-TINY = 1e-12
-"""Added to norms before dividing by them."""
+TINY = 1e-12  # added to norms before dividing by them
 
-leaky_relu = partial(nn.LeakyReLU, 0.2)
-"""The activation of several methods, with the slope of their authors' code."""
+leaky_relu = partial(nn.LeakyReLU, 0.2)  # the activation of several methods, with the slope of their authors' code
 
 
 @dataclass(kw_only=True, eq=False)
 class DeepBaseline(ABC):
     """A detector made of networks trained by Adam on mini-batches of the training rows."""
 
-    n_epochs: int
-    """Passes through the training rows; rows that do not fill a batch are left out of a pass."""
-    batch_size: int
-    """Rows per step; all rows if there are fewer."""
-    learning_rate: float
-    """Learning rate of Adam, whose other settings are torch's."""
+    n_epochs: int  # passes through the training rows; rows that do not fill a batch are left out of a pass
+    batch_size: int  # rows per step; all rows if there are fewer
+    learning_rate: float  # learning rate of Adam, whose other settings are torch's
     max_steps: int = 2000
     """Largest number of steps, which bounds the time for large tables. Schedules (warm-up, decay of the learning rate)
     are shortened to the number of steps."""
-    decay: float = 1.0
-    """Factor on the learning rate per epoch."""
-    random_state: int | np.random.Generator | np.random.RandomState | None = None
-    """The only source of randomness."""
+    decay: float = 1.0  # factor on the learning rate per epoch
+    random_state: int | np.random.Generator | np.random.RandomState | None = None  # the only source of randomness
     device: str = "cpu"
     """A torch device. Random numbers are drawn on the CPU, so they are the same on all devices."""
-    verbose: bool = False
-    """Show a progress bar."""
+    verbose: bool = False  # show a progress bar
 
     _scaling: ClassVar[Scaling] = "standard"
     _min_steps: ClassVar[int] = 1
     """Smallest number of steps: a small table has one batch per epoch, too few steps for the loss to fall. Methods with
     the settings of a named data set make at least as many steps as on that set."""
-    _chunk_rows: ClassVar[int] = 256
-    """Rows to score at a time."""
+    _chunk_rows: ClassVar[int] = 256  # rows to score at a time
 
     def fit(self, x: Any) -> Self:
         """Learn from the training rows ``x``: finite numbers, categories one-hot, all of them normal."""
@@ -173,17 +164,7 @@ class DeepBaseline(ABC):
 
 
 def mlp(widths: Sequence[int], activation: Callable[[], nn.Module] = nn.ReLU, *, bias: bool = True) -> nn.Sequential:
-    """Return linear layers of the given widths, with activations between them and none at the end.
-
-    Examples
-    --------
-    >>> mlp([3, 8, 1])
-    Sequential(
-      (0): Linear(in_features=3, out_features=8, bias=True)
-      (1): ReLU()
-      (2): Linear(in_features=8, out_features=1, bias=True)
-    )
-    """
+    """Return linear layers of the given widths, with activations between them and none at the end."""
     layers: list[nn.Module] = []
     for n_in, n_out in pairwise(widths):
         layers += [nn.Linear(n_in, n_out, bias=bias), activation()]

@@ -35,16 +35,11 @@ class DRL(DeepBaseline):
     batch_size: int = 512
     learning_rate: float = 0.05
     decay: float = 0.98
-    n_vectors: int = 5
-    """Orthonormal vectors."""
-    hidden: int = 128
-    """Units of each hidden layer."""
-    embedding: int = 128
-    """Dimensions of an embedded row; at least ``n_vectors``."""
-    separation_weight: float = 0.06
-    """Weight of the separation loss; the decomposition has weight 1."""
-    alignment_weight: float = 0.1
-    """Weight of the alignment loss."""
+    n_vectors: int = 5  # orthonormal vectors
+    hidden: int = 128  # units of each hidden layer
+    embedding: int = 128  # dimensions of an embedded row; at least ``n_vectors``
+    separation_weight: float = 0.06  # weight of the separation loss; the decomposition has weight 1
+    alignment_weight: float = 0.1  # weight of the alignment loss
 
     def _build(self, n_rows: int, n_columns: int) -> nn.Module:
         if self.n_vectors > self.embedding:
@@ -52,8 +47,7 @@ class DRL(DeepBaseline):
         return Decomposer(n_columns, self.n_vectors, self.hidden, self.embedding)
 
     def _loss(self, network: Decomposer, rows: Tensor, progress: float, generator: torch.Generator) -> Tensor:
-        embedded, weights = network(rows)
-        distances = squared_distances(embedded, weights, network.vectors)
+        embedded, weights, distances = network(rows)
         decomposition = distances / embedded.square().sum(1).clamp(TINY, 1)
         alignment = 1 - functional.cosine_similarity(network.decoder(embedded), rows, dim=1)
         return (
@@ -63,8 +57,7 @@ class DRL(DeepBaseline):
         )
 
     def _score_rows(self, network: Decomposer, rows: Tensor) -> Tensor:
-        embedded, weights = network(rows)
-        return squared_distances(embedded, weights, network.vectors)
+        return network(rows)[2]
 
 
 class Decomposer(nn.Module):
@@ -79,14 +72,10 @@ class Decomposer(nn.Module):
         self.weigher = mlp([n_columns, hidden, n_vectors], leaky_relu, bias=False)
         self.decoder = nn.Linear(embedding, n_columns, bias=False)
 
-    def forward(self, rows: Tensor) -> tuple[Tensor, Tensor]:
-        """The embedded rows, (rows, embedding), and their weights of the vectors, (rows, vectors)."""
-        return self.encoder(rows), self.weigher(rows)
-
-
-def squared_distances(embedded: Tensor, weights: Tensor, vectors: Tensor) -> Tensor:
-    """Squared distance of each row between its embedding and the weighted sum of the vectors."""
-    return (embedded - weights @ vectors).square().sum(1)
+    def forward(self, rows: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """The embedded rows, their weights of the vectors, and the squared distance to the weighted sum of these."""
+        embedded, weights = self.encoder(rows), self.weigher(rows)
+        return embedded, weights, (embedded - weights @ self.vectors).square().sum(1)
 
 
 def separation_loss(weights: Tensor) -> Tensor:

@@ -32,20 +32,13 @@ class DROCC(DeepBaseline):
     n_epochs: int = 200
     batch_size: int = 256
     learning_rate: float = 0.001
-    hidden: int = 128
-    """Units of the hidden layer."""
-    radius: float = 3.0
-    """Rows nearer than this to a training row count as normal."""
-    gamma: float = 2.0
-    """Adversarial rows are at most ``gamma * radius`` away."""
-    adversarial_weight: float = 1.0
-    """Weight of the loss on adversarial rows."""
-    n_ascents: int = 50
-    """Steps of the search for an adversarial row."""
-    ascent_step: float = 0.001
-    """Length of such a step."""
-    warm_up: float = 0.25
-    """Share of the training without adversarial rows, at its start."""
+    hidden: int = 128  # units of the hidden layer
+    radius: float = 3.0  # rows nearer than this to a training row count as normal
+    gamma: float = 2.0  # adversarial rows are at most ``gamma * radius`` away
+    adversarial_weight: float = 1.0  # weight of the loss on adversarial rows
+    n_ascents: int = 50  # steps of the search for an adversarial row
+    ascent_step: float = 0.001  # length of such a step
+    warm_up: float = 0.25  # share of the training without adversarial rows, at its start
 
     _min_steps: ClassVar[int] = 600
 

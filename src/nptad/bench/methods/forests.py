@@ -6,11 +6,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-CELLS = 2**17
-"""Cells of intermediate arrays at a time: few enough for the processor's cache."""
+CELLS = 2**17  # cells of intermediate arrays at a time: few enough for the processor's cache
 
-ROWS = 2**14
-"""Rows scored at a time; their values in all trees are in memory together."""
+ROWS = 2**14  # rows scored at a time; their values in all trees are in memory together
 
 
 def draw_samples(

@@ -14,8 +14,7 @@ from sklearn.mixture import GaussianMixture
 from nptad.bench.methods.scaling import Scaler, check_count, check_new_rows, check_rows
 from nptad.errors import InputError
 
-_RIDGE = 1e-2
-"""Added to the variances of standardised features: a component may consist of a few equal rows."""
+_RIDGE = 1e-2  # added to the variances of standardised features: a component may consist of a few equal rows
 
 
 @dataclass(kw_only=True, eq=False)
@@ -29,14 +28,10 @@ class GMMEnsemble:
     standardised features.
     """
 
-    n_members: int = 15
-    """Mixtures in the ensemble."""
-    n_components: Sequence[int] = (6, 7, 8, 9, 10)
-    """Numbers of components, which the members take in turn; at most the number of different rows in the sample."""
-    max_samples: int = 10_000
-    """Rows of a bootstrap sample; at most the number of training rows."""
-    random_state: int | None = None
-    """Seed of the samples and the starts."""
+    n_members: int = 15  # mixtures in the ensemble
+    n_components: Sequence[int] = (6, 7, 8, 9, 10)  # taken in turn; at most the number of different rows in the sample
+    max_samples: int = 10_000  # rows of a bootstrap sample; at most the number of training rows
+    random_state: int | None = None  # seed of the samples and the starts
 
     def fit(self, x: Any) -> Self:
         """Fit the mixtures to bootstrap samples of the training rows ``x``."""

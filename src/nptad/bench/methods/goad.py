@@ -43,18 +43,12 @@ class GOAD(DeepBaseline):
     batch_size: int = 64
     learning_rate: float = 0.001
     max_steps: int = 300
-    n_maps: int = 256
-    """M, the number of random maps."""
-    mapped: int = 32
-    """Dimensions of a mapped row."""
-    hidden: int = 8
-    """Units per layer, the last one (the features) included."""
-    n_layers: int = 5
-    """Layers of f."""
-    margin: float = 1.0
-    """How much nearer (in squared distance) its own centre should be than any other."""
-    triplet_weight: float = 0.1
-    """Weight of the triplet-centre loss; the cross-entropy has weight 1."""
+    n_maps: int = 256  # M, the number of random maps
+    mapped: int = 32  # dimensions of a mapped row
+    hidden: int = 8  # units per layer, the last one (the features) included
+    n_layers: int = 5  # layers of f
+    margin: float = 1.0  # how much nearer (in squared distance) its own centre should be than any other
+    triplet_weight: float = 0.1  # weight of the triplet-centre loss; the cross-entropy has weight 1
 
     _min_steps: ClassVar[int] = 28
     _chunk_rows: ClassVar[int] = 64  # each row has n_maps^2 distances

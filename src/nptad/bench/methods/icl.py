@@ -14,8 +14,7 @@ from torch.nn import functional
 
 from nptad.bench.methods.deep import TINY, DeepBaseline, leaky_relu
 
-MOST_MEMBERS = 3
-"""Largest number of networks; the paper's rule asks for 8 on thyroid."""
+MOST_MEMBERS = 3  # largest number of networks; the paper's rule asks for 8 on thyroid
 
 
 @dataclass(kw_only=True, eq=False)
@@ -38,12 +37,9 @@ class ICL(DeepBaseline):
     batch_size: int = 128
     learning_rate: float = 0.001
     max_steps: int = 600
-    temperature: float = 0.01
-    """Divides the cosines."""
-    embedding: int = 200
-    """Dimensions of an embedded window or rest; hidden layers have a half or a quarter of it."""
-    stop_loss: float = 0.001
-    """Training ends after an epoch whose mean loss is below this."""
+    temperature: float = 0.01  # divides the cosines
+    embedding: int = 200  # dimensions of an embedded window or rest; hidden layers have a half or a quarter of it
+    stop_loss: float = 0.001  # training ends after an epoch whose mean loss is below this
 
     def _n_members(self, n_rows: int, n_columns: int) -> int:
         return min(floor(100 / (log(n_rows) + n_columns)) + 1, MOST_MEMBERS)

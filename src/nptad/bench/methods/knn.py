@@ -10,8 +10,7 @@ from sklearn.neighbors import NearestNeighbors
 
 from nptad.bench.methods.scaling import Scaler, Scaling, check_count, check_new_rows, check_rows
 
-_CELLS = 2**22
-"""Cells of neighbours in memory at a time."""
+_CELLS = 2**22  # cells of neighbours in memory at a time
 
 
 @dataclass(kw_only=True, eq=False)
@@ -30,10 +29,8 @@ class KNN:
     [0.056, 1.111]
     """
 
-    k: int = 5
-    """Which neighbour's distance is the score; the farthest training row's if there are fewer."""
-    scaling: Scaling = "standard"
-    """How features are scaled, with statistics of the training rows."""
+    k: int = 5  # which neighbour's distance is the score; the farthest training row's if there are fewer
+    scaling: Scaling = "standard"  # how features are scaled, with statistics of the training rows
 
     def fit(self, x: Any) -> Self:
         """Remember the training rows ``x``."""

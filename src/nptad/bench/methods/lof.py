@@ -24,24 +24,14 @@ class LOF:
     neighbours over the density at the row: about 1 inside a cluster of any density, larger outside. The formulas are
     scikit-learn's (``novelty=True``), applied to distances that do not depend on the batch: among duplicates the factor
     magnifies rounding errors by ten orders of magnitude.
-
-    Examples
-    --------
-    >>> x = np.random.default_rng(0).normal(size=(200, 2))
-    >>> normal, odd = LOF().fit(x).score([[0, 0], [5, -5]])
-    >>> bool(odd > 2 > normal)
-    True
     """
 
-    k: int = 20
-    """Neighbours; all other training rows if there are fewer."""
-    scaling: Scaling = "minmax"
-    """How features are scaled, with statistics of the training rows."""
+    k: int = 20  # neighbours; all other training rows if there are fewer
+    scaling: Scaling = "minmax"  # how features are scaled, with statistics of the training rows
     max_samples: int = 30_000
     """Largest number of training rows; of more, a random choice is kept. Every training row needs its own neighbours, a
     cost that grows with the square of the number of rows."""
-    random_state: int | None = None
-    """Seed of that choice."""
+    random_state: int | None = None  # seed of that choice
 
     def fit(self, x: Any) -> Self:
         """Compute the densities at the training rows ``x``, of which there must be at least two."""

@@ -8,7 +8,7 @@ neighbour under *any* mask. All masks are then applied to those few only, and th
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
@@ -53,31 +53,18 @@ class MaskKNN:
     True
     """
 
-    n_neighbors: int = 5
-    """The paper's k; all training rows if there are fewer."""
-    max_masked: int = 2
-    """The paper's r, the largest number of features hidden at a time. The paper takes 1 above 200,000 rows."""
-    subsample: int = 10_000
-    """The paper's b: of larger training sets a random sample of this size is used."""
-    max_masks: int = 5_000
-    """Of a larger bank a random sample of this size is used, with a :class:`~nptad.errors.MaskBankWarning`."""
+    n_neighbors: int = 5  # the paper's k; all training rows if there are fewer
+    max_masked: int = 2  # the paper's r, the features hidden at a time; the paper takes 1 above 200,000 rows
+    subsample: int = 10_000  # the paper's b: of larger training sets a random sample of this size is used
+    max_masks: int = 5_000  # of a larger bank a random sample of this size is used, with a MaskBankWarning
     random_state: int | np.random.Generator | np.random.RandomState | None = None
     """Draws both samples and the order that decides between equal distances. The order in which the training rows are
     given has no influence."""
 
-    train_: np.ndarray = field(init=False, repr=False)
-    """After fit: the training rows in use, in the order that decides between equal distances."""
-
     def fit(self, x: np.ndarray, groups: np.ndarray | None = None) -> Self:
-        """Keep the training rows (or a sample of them) and draw the masks.
+        """Keep the training rows ``x`` (or a sample of them), standardised, categories one-hot, and draw the masks.
 
-        Parameters
-        ----------
-        x : array of shape (n, columns)
-            Finite numbers, standardised, categories one-hot. All rows count as normal.
-        groups : int array of shape (columns,), optional
-            The feature of each column; the columns of a feature are hidden together. By default each column is a
-            feature.
+        ``groups`` is the feature of each column, by default one each; the columns of a feature are hidden together.
         """
         for name in ("n_neighbors", "max_masked", "subsample", "max_masks"):
             check_count(name, getattr(self, name))
@@ -92,10 +79,10 @@ class MaskKNN:
         complete = bank.all(axis=1)  # without visible features there are no neighbours, and the mean imputes
         self._n_masks, self._n_complete = len(bank), int(complete.sum())
         self._largest = int(bank[~complete].sum(axis=1).max(initial=0))
-        self._root = _plan(bank[~complete], columns)
+        self._stems = _plan(bank[~complete], columns)
         self._columns = columns
         self._k = min(self.n_neighbors, len(rows))
-        self.train_ = rows
+        self.train_ = rows  # in the order that decides between equal distances
         self.n_features_ = rows.shape[1]
         return self
 
@@ -177,12 +164,12 @@ class MaskKNN:
         deviation = np.ascontiguousarray(np.moveaxis(self.train_[candidates] - rows[:, None], 2, 0))
         parts = np.stack([np.square(deviation[columns]).sum(axis=0) for columns in self._columns])
         parts[:, candidates < 0] = np.inf
-        after = np.zeros((len(parts) + 1, *shape))
-        for feature in reversed(range(len(parts))):
-            np.add(after[feature + 1], parts[feature], out=after[feature])
+        nothing = np.zeros((1, *shape))
+        before = np.concatenate([nothing, parts.cumsum(axis=0)])
+        after = np.concatenate([parts[::-1].cumsum(axis=0)[::-1], nothing])
         total = np.zeros(len(rows))
-        for stem, distance in _visible_distances(self._root, 0, np.zeros(shape), parts, after):
-            self._add_errors(total, stem, distance, deviation)
+        for stem in self._stems:
+            self._add_errors(total, stem, _visible_distances(stem, parts, before, after), deviation)
         return total
 
     def _add_errors(self, total: np.ndarray, stem: _Stem, distance: np.ndarray, deviation: np.ndarray) -> None:
@@ -197,61 +184,49 @@ class MaskKNN:
             total += np.sqrt(np.square(error).sum(axis=1)).sum(axis=0)
 
 
-@dataclass
+@dataclass(frozen=True)
 class _Stem:
-    """The masks that differ in their last feature only, and those with more features after the same start.
+    """The masks that differ in their last feature only, which share sums of squared differences."""
 
-    In a tree, masks share the sums of squared differences: a mask costs two additions.
-    """
-
-    features: tuple[int, ...] = ()
-    leaves: dict[int, None] = field(default_factory=dict)
-    """The last features, ascending."""
-    branches: dict[int, _Stem] = field(default_factory=dict)
-    hidden: list[tuple[np.ndarray, np.ndarray]] = field(default_factory=list)
+    features: tuple[int, ...]  # all but the last
+    leaves: tuple[int, ...]  # the last features, ascending
+    hidden: list[tuple[np.ndarray, np.ndarray]]
     """Leaves with the same number of hidden columns: their positions, and the columns of each."""
 
 
-def _plan(bank: np.ndarray, columns: list[np.ndarray]) -> _Stem:
-    """The bank (masks, features) as a tree."""
-    root = _Stem()
-    stems = [root]
+def _plan(bank: np.ndarray, columns: list[np.ndarray]) -> list[_Stem]:
+    """The stems of the bank (masks, features): longer ones before their own beginnings, otherwise ascending."""
+    leaves: dict[tuple[int, ...], list[int]] = {}
     for mask in bank:
-        *start, last = np.flatnonzero(mask).tolist()
-        stem = root
-        for feature in start:
-            if feature not in stem.branches:
-                stem.branches[feature] = _Stem((*stem.features, feature))
-                stems.append(stem.branches[feature])
-            stem = stem.branches[feature]
-        stem.leaves[last] = None
-    for stem in stems:
-        hidden = [np.concatenate([columns[f] for f in (*stem.features, leaf)]) for leaf in stem.leaves]
-        for size in sorted({len(cells) for cells in hidden}):
-            masks = np.array([i for i, cells in enumerate(hidden) if len(cells) == size])
-            stem.hidden.append((masks, np.stack([hidden[i] for i in masks])))
-    return root
+        *before, last = np.flatnonzero(mask).tolist()
+        leaves.setdefault(tuple(before), []).append(last)
+    stems = []
+    for start in sorted(leaves, key=lambda features: (*features, len(columns))):
+        ends = sorted(leaves[start])
+        cells = [np.concatenate([columns[feature] for feature in (*start, end)]) for end in ends]
+        hidden = []
+        for size in sorted(set(map(len, cells))):
+            masks = [i for i, mask_cells in enumerate(cells) if len(mask_cells) == size]
+            hidden.append((np.array(masks), np.stack([cells[i] for i in masks])))
+        stems.append(_Stem(start, tuple(ends), hidden))
+    return stems
 
 
-def _visible_distances(
-    stem: _Stem, start: int, before: np.ndarray, parts: np.ndarray, after: np.ndarray
-) -> Iterator[tuple[_Stem, np.ndarray]]:
-    """Yield each stem with the squared distances (leaves, rows, candidates) over the features that are visible.
+def _visible_distances(stem: _Stem, parts: np.ndarray, before: np.ndarray, after: np.ndarray) -> np.ndarray:
+    """The squared distances (leaves, rows, candidates) over the features that each mask of a stem leaves visible.
 
-    These are sums, never differences: a hidden feature may be larger than all others by any factor. ``before``
-    (overwritten) is the sum of the visible parts before ``start``, ``after[j]`` that of all parts from j on.
+    These are sums, never differences: a hidden feature may be larger than all others by any factor. ``before[j]`` is
+    the sum of all parts before feature j, ``after[j]`` that of all parts from j on.
     """
-    distance = np.empty((len(stem.leaves), *before.shape))
-    row = 0
-    for feature in range(start, max([*stem.leaves, *stem.branches]) + 1):
+    first = stem.features[0] if stem.features else stem.leaves[0]
+    visible = before[first].copy()
+    distance = np.empty((len(stem.leaves), *visible.shape))
+    for feature in range(first, stem.leaves[-1] + 1):
         if feature in stem.leaves:
-            np.add(before, after[feature + 1], out=distance[row])
-            row += 1
-        if feature in stem.branches:
-            yield from _visible_distances(stem.branches[feature], feature + 1, before.copy(), parts, after)
-        before += parts[feature]
-    if stem.leaves:
-        yield stem, distance
+            np.add(visible, after[feature + 1], out=distance[stem.leaves.index(feature)])
+        if feature not in stem.features:
+            visible += parts[feature]
+    return distance
 
 
 def _smallest(values: np.ndarray, k: int) -> np.ndarray:

@@ -40,16 +40,11 @@ class MCM(DeepBaseline):
     learning_rate: float = 0.05
     decay: float = 0.98
     max_steps: int = 400
-    n_masks: int = 15
-    """K, the learnt masks; at least 3."""
-    hidden: int = 256
-    """Units of each hidden layer."""
-    latent: int = 128
-    """Dimensions between encoder and decoder."""
-    temperature: float = 0.1
-    """Divides the cosines between masks."""
-    diversity_weight: float = 5.0
-    """Weight of the diversity loss; the error has weight 1."""
+    n_masks: int = 15  # K, the learnt masks; at least 3
+    hidden: int = 256  # units of each hidden layer
+    latent: int = 128  # dimensions between encoder and decoder
+    temperature: float = 0.1  # divides the cosines between masks
+    diversity_weight: float = 5.0  # weight of the diversity loss; the error has weight 1
 
     def _build(self, n_rows: int, n_columns: int) -> nn.Module:
         if self.n_masks < 3:

@@ -42,16 +42,11 @@ class NeuTraLAD(DeepBaseline):
     n_epochs: int = 100
     batch_size: int = 128
     learning_rate: float = 0.0005
-    n_views: int = 11
-    """K, the learnt transformations."""
-    view_hidden: int = 200
-    """Units of a view's hidden layer."""
-    hidden: int = 64
-    """Units of each of the encoder's four hidden layers."""
-    embedding: int = 32
-    """Dimensions of an encoded view."""
-    temperature: float = 0.1
-    """Divides the cosines."""
+    n_views: int = 11  # K, the learnt transformations
+    view_hidden: int = 200  # units of a view's hidden layer
+    hidden: int = 64  # units of each of the encoder's four hidden layers
+    embedding: int = 32  # dimensions of an encoded view
+    temperature: float = 0.1  # divides the cosines
 
     _scaling: ClassVar[Scaling] = "maxabs"
     _min_steps: ClassVar[int] = 200

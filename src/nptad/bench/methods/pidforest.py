@@ -52,18 +52,12 @@ class PIDForest:
       replacement: otherwise all trees would be the same.
     """
 
-    n_trees: int = 50
-    """Trees in the forest."""
-    max_depth: int = 10
-    """Largest number of cuts that lead to a final box."""
-    n_buckets: int = 5
-    """Largest number of intervals per cut."""
-    sample_size: int = 100
-    """Training rows per tree; all of them if there are fewer."""
-    quantile: float = 0.75
-    """Which quantile over the trees is the score."""
-    random_state: int | None = None
-    """Seed of the samples."""
+    n_trees: int = 50  # trees in the forest
+    max_depth: int = 10  # largest number of cuts that lead to a final box
+    n_buckets: int = 5  # largest number of intervals per cut
+    sample_size: int = 100  # training rows per tree; all of them if there are fewer
+    quantile: float = 0.75  # which quantile over the trees is the score
+    random_state: int | None = None  # seed of the samples
 
     def fit(self, x: Any) -> Self:
         """Grow the forest on the training rows ``x``."""
@@ -93,20 +87,14 @@ class SparsityForest:
     """The nodes of all trees; the first ``n_trees`` are the roots."""
 
     n_trees: int
-    low: np.ndarray
-    """(n_trees, D): least corner of the roots' boxes."""
-    high: np.ndarray
-    """(n_trees, D): largest corner."""
-    log_side: np.ndarray
-    """(nodes, D): logarithms of the sides of the node's box."""
-    sparsity: np.ndarray
-    """Logarithm of the box's share of the volume over its share of the points."""
-    feature: np.ndarray
-    """The feature that is cut (0 at leaves)."""
+    low: np.ndarray  # (n_trees, D): least corner of the roots' boxes
+    high: np.ndarray  # (n_trees, D): largest corner
+    log_side: np.ndarray  # (nodes, D): logarithms of the sides of the node's box
+    sparsity: np.ndarray  # logarithm of the box's share of the volume over its share of the points
+    feature: np.ndarray  # the feature that is cut (0 at leaves)
     bounds: np.ndarray
     """(nodes, n_buckets - 1): upper ends of all intervals but the last; infinite where there are fewer intervals."""
-    child: np.ndarray
-    """The first child, the others follow it; 0 at leaves."""
+    child: np.ndarray  # the first child, the others follow it; 0 at leaves
 
 
 def grow_sparsity_trees(rows: np.ndarray, samples: np.ndarray, max_depth: int, n_buckets: int) -> SparsityForest:

@@ -34,15 +34,12 @@ class RRCF:
     training rows and does not change. 100 trees of 256 points are customary; they are the defaults of Isolation Forest.
     """
 
-    n_trees: int = 100
-    """Trees in the forest."""
-    sample_size: int = 256
-    """Training rows per tree, drawn without replacement; all of them if there are fewer."""
+    n_trees: int = 100  # trees in the forest
+    sample_size: int = 256  # training rows per tree, drawn without replacement; all of them if there are fewer
     scaling: Scaling = "minmax"
     """How features are scaled, with statistics of the training rows. The paper says nothing about scaling, but the
     forest depends on it: without scaling, the feature with the largest numbers gets the cuts."""
-    random_state: int | None = None
-    """Seed of the samples and the cuts."""
+    random_state: int | None = None  # seed of the samples and the cuts
 
     def fit(self, x: Any) -> Self:
         """Grow the forest on the training rows ``x``."""
@@ -69,20 +66,13 @@ class CutForest:
     """The nodes of all trees; the first ``n_trees`` are the roots."""
 
     n_trees: int
-    low: np.ndarray
-    """(nodes, D): least corner of the bounding box of the node's points."""
-    high: np.ndarray
-    """(nodes, D): largest corner."""
-    sides: np.ndarray
-    """Sum of the box's sides; 0 at leaves, which hold one point or several equal ones."""
-    size: np.ndarray
-    """Number of points."""
-    feature: np.ndarray
-    """The feature that is cut (0 at leaves)."""
-    cut: np.ndarray
-    """Points up to this value go to the left child, the others to the right (0 at leaves)."""
-    left: np.ndarray
-    """The left child; the right child is the next node (0 at leaves)."""
+    low: np.ndarray  # (nodes, D): least corner of the bounding box of the node's points
+    high: np.ndarray  # (nodes, D): largest corner
+    sides: np.ndarray  # sum of the box's sides; 0 at leaves, which hold one point or several equal ones
+    size: np.ndarray  # number of points
+    feature: np.ndarray  # the feature that is cut (0 at leaves)
+    cut: np.ndarray  # points up to this value go to the left child, the others to the right (0 at leaves)
+    left: np.ndarray  # the left child; the right child is the next node (0 at leaves)
 
 
 def grow_cut_trees(rows: np.ndarray, samples: np.ndarray, draws: np.ndarray) -> CutForest:
@@ -97,7 +87,7 @@ def grow_cut_trees(rows: np.ndarray, samples: np.ndarray, draws: np.ndarray) -> 
     tree = np.arange(n_trees)
     used = np.zeros(n_trees, dtype=np.intp)
     n_nodes = 0
-    levels: list[dict[str, np.ndarray]] = []
+    levels: list[tuple[np.ndarray, ...]] = []
     while len(sizes):
         points = rows.take(members, axis=0)
         starts = np.cumsum(sizes) - sizes
@@ -114,48 +104,35 @@ def grow_cut_trees(rows: np.ndarray, samples: np.ndarray, draws: np.ndarray) -> 
         used += np.bincount(cut_tree, minlength=n_trees)
         # One number gives feature and place: the sides are laid end to end, and the cut is a point on that line.
         place = np.minimum(draw * sides[inner], np.nextafter(sides[inner], 0))
-        feature = (reach[inner] <= place[:, None]).sum(axis=1)
-        top = high[inner, feature]
+        axis = (reach[inner] <= place[:, None]).sum(axis=1)
+        top = high[inner, axis]
+        feature, left = np.zeros((2, len(sizes)), dtype=np.intp)
+        cut = np.zeros(len(sizes))
+        feature[inner] = axis
+        left[inner] = n_nodes + 2 * np.arange(len(inner))
         # Rounding must not put the cut at the top, where nothing would be on its right, nor below the bottom.
-        cut = np.clip(top - (reach[inner, feature] - place), low[inner, feature], np.nextafter(top, -np.inf))
-        level: dict[str, np.ndarray] = {
-            "low": low,
-            "high": high,
-            "sides": sides,
-            "size": sizes,
-            "feature": np.zeros(len(sizes), dtype=np.intp),
-            "cut": np.zeros(len(sizes)),
-            "left": np.zeros(len(sizes), dtype=np.intp),
-        }
-        level["feature"][inner] = feature
-        level["cut"][inner] = cut
-        level["left"][inner] = n_nodes + 2 * np.arange(len(inner))
-        levels.append(level)
+        cut[inner] = np.clip(top - (reach[inner, axis] - place), low[inner, axis], np.nextafter(top, -np.inf))
+        levels.append((low, high, sides, sizes, feature, cut, left))
         members, sizes = next_level(
-            *(members, sizes, points),
-            feature=level["feature"],
-            bounds=level["cut"][:, None],
-            child=level["left"],
-            n_nodes=n_nodes,
+            members, sizes, points, feature=feature, bounds=cut[:, None], child=left, n_nodes=n_nodes
         )
         tree = np.repeat(cut_tree, 2)
-    return CutForest(n_trees=n_trees, **{name: np.concatenate([level[name] for level in levels]) for name in levels[0]})
+    return CutForest(n_trees, *map(np.concatenate, zip(*levels, strict=True)))
 
 
 def displacement(forest: CutForest, rows: np.ndarray) -> np.ndarray:
     """Return the expected collusive displacement of every row in every tree, (rows, trees)."""
     result = np.empty(forest.n_trees * len(rows))
     block = max(1, CELLS // rows.shape[1])
-    work = np.empty((3, block, rows.shape[1]))
     for start in range(0, len(result), block):
         # Pairs are numbered tree by tree: a block has many rows and one tree, whose boxes stay in the cache.
         pairs = np.arange(start, min(start + block, len(result)))
-        result[pairs] = _walk(forest, rows, *np.divmod(pairs, len(rows)), work)
+        result[pairs] = _walk(forest, rows, *np.divmod(pairs, len(rows)))
     # Contiguous rows: their means do not depend on the number of rows.
     return np.ascontiguousarray(result.reshape(forest.n_trees, len(rows)).T)
 
 
-def _walk(forest: CutForest, rows: np.ndarray, tree: np.ndarray, row: np.ndarray, work: np.ndarray) -> np.ndarray:
+def _walk(forest: CutForest, rows: np.ndarray, tree: np.ndarray, row: np.ndarray) -> np.ndarray:
     """Displacement of ``rows[row[i]]`` in ``tree[i]``: all pairs walk down together, one level at a time."""
     result = np.zeros(len(row))
     pair = np.arange(len(row))
@@ -163,7 +140,9 @@ def _walk(forest: CutForest, rows: np.ndarray, tree: np.ndarray, row: np.ndarray
     chance = np.ones(len(row))  # probability that the row gets here
     above = np.zeros(len(row))  # largest ratio of the subtrees higher up
     while len(pair):
-        extension = _extension(forest, node, rows, row, work[:, : len(pair)])
+        points = rows.take(row, axis=0)  # faster than an index
+        nearest = np.clip(points, forest.low.take(node, axis=0), forest.high.take(node, axis=0))
+        extension = np.einsum("ij->i", np.abs(points - nearest))  # of the sides of the node's box
         sides = forest.sides[node]
         total = extension + sides
         equal = total == 0  # the row equals a leaf
@@ -177,14 +156,3 @@ def _walk(forest: CutForest, rows: np.ndarray, tree: np.ndarray, row: np.ndarray
         node = left + right
         above = np.maximum(above[inner], forest.size[left + ~right] / (forest.size[node] + 1))
     return result
-
-
-def _extension(forest: CutForest, node: np.ndarray, rows: np.ndarray, row: np.ndarray, work: np.ndarray) -> np.ndarray:
-    """How much ``rows[row[i]]`` extends the sides of the box of ``node[i]``; ``work`` (3, pairs, D) is overwritten."""
-    points, nearest, corner = work
-    # mode="clip" only because numpy otherwise fills ``out`` through a copy; all indices are valid.
-    rows.take(row, axis=0, out=points, mode="clip")
-    np.maximum(points, forest.low.take(node, axis=0, out=corner, mode="clip"), out=nearest)
-    np.minimum(nearest, forest.high.take(node, axis=0, out=corner, mode="clip"), out=nearest)
-    np.abs(np.subtract(points, nearest, out=points), out=points)
-    return np.einsum("ij->i", points)

@@ -12,22 +12,11 @@ from nptad.errors import InputError
 
 Scaling = Literal["standard", "minmax", "maxabs"]
 
-LARGEST = 1e30
-"""Cells are cut to +-this: squares and their sums stay finite whatever the input."""
+LARGEST = 1e30  # cells are cut to +-this: squares and their sums stay finite whatever the input
 
 
 def check_rows(x: Any) -> np.ndarray:
-    """Return ``x`` as a finite 2-D float64 array with at least one row and one column; raise InputError if it is none.
-
-    Examples
-    --------
-    >>> check_rows([[1, 2], [3, 4]])
-    array([[1., 2.],
-           [3., 4.]])
-    >>> check_rows([1, 2])
-    Traceback (most recent call last):
-    nptad.errors.InputError: x must be a table with two axes, rows and columns, but it has 1.
-    """
+    """Return ``x`` as a finite 2-D float64 array with a row and a column at least; raise InputError if it is none."""
     try:
         rows = np.asarray(x, dtype=np.float64, order="C")
     except (TypeError, ValueError) as error:
@@ -69,18 +58,8 @@ def subsample(rows: np.ndarray, max_samples: int, random_state: int | None) -> n
 class Scaler:
     """Scales columns with the statistics of the training rows.
 
-    Parameters
-    ----------
-    rows : ndarray
-        The training rows.
-    scaling : {"standard", "minmax", "maxabs"}
-        Mean 0 and standard deviation 1; least value 0 and largest 1; or largest absolute value 1, without a shift. As
-        in scikit-learn, a column that is constant in the training rows is shifted at most.
-
-    Examples
-    --------
-    >>> Scaler(np.array([[0.0, 7.0], [4.0, 7.0]]), "minmax").transform(np.array([[1.0, 8.0]])).tolist()
-    [[0.25, 1.0]]
+    "standard" gives mean 0 and standard deviation 1, "minmax" least value 0 and largest 1, "maxabs" largest absolute
+    value 1, without a shift. As in scikit-learn, a column that is constant in the training rows is shifted at most.
     """
 
     def __init__(self, rows: np.ndarray, scaling: Scaling) -> None:
