@@ -15,8 +15,6 @@ import math
 from datetime import date, datetime, time
 from typing import Any
 
-import numpy as np
-
 CONTROLS = (*range(32), *range(127, 160), 0x2028, 0x2029, *range(0x202A, 0x202F), *range(0x2066, 0x206A))
 """Characters that are invisible, break the line, turn the text around them or begin a command to the terminal."""
 
@@ -34,7 +32,7 @@ def cell(value: Any, letters: int = LETTERS, digits: int = DIGITS) -> str:
     >>> cell(15686.0), cell(-0.0), cell(0.1234567), cell(True), cell("two\nlines"), cell(None), cell("")
     ('15686', '0', '0.123457', 'true', 'two↵lines', 'missing', 'empty text')
     """
-    if isinstance(value, np.generic):
+    if hasattr(value, "item"):  # a NumPy scalar
         value = value.item()
     if value is None or value != value:
         return "missing"
@@ -99,7 +97,9 @@ def number(value: float, digits: int = DIGITS) -> str:
     if not 1e-4 <= size < 1e15:
         return f"{value:.{digits}g}"
     digits = max(digits, len(str(int(size))))
-    return np.format_float_positional(value, precision=digits, unique=False, fractional=False, trim="-")
+    from numpy import format_float_positional  # which `nptad --help` does not need
+
+    return format_float_positional(value, precision=digits, unique=False, fractional=False, trim="-")
 
 
 def figure(value: float, digits: int = 3) -> str:
