@@ -72,7 +72,7 @@ def score_dataset(
     room = ray.cluster_resources()
     most = int(room.get("GPU", 0) // num_gpus if num_gpus else room["CPU"] // num_cpus)
     return dataset.map_batches(
-        _Actor,
+        _TableActor,
         fn_constructor_args=(options,),
         batch_format="pyarrow",
         batch_size=BATCH_ROWS,
@@ -98,7 +98,7 @@ class RayWorker:
 
     def __init__(self, options: ScoringOptions) -> None:
         self._ray = connect()
-        actor = self._ray.remote(num_cpus=1, num_gpus=int(options.device == "cuda"))(_Actor)
+        actor = self._ray.remote(num_cpus=1, num_gpus=int(options.device == "cuda"))(_TableActor)
         self._actor = actor.remote(options)
 
     def score(self, table: pa.Table, report: Report) -> tuple[pa.Table, list[str]]:
@@ -117,7 +117,7 @@ class RayWorker:
         self._ray.kill(self._actor)
 
 
-class _Actor:
+class _TableActor:
     """Scores tables, one after the other."""
 
     def __init__(self, options: ScoringOptions) -> None:
