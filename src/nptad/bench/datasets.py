@@ -1,4 +1,4 @@
-"""The data sets of the paper: a registry of what they are and where they come from, and how to load them.
+"""The data sets of the paper: a registry (``datasets.csv``) of what they are and where they come from, and loading.
 
 A set is one file, ``<name>.npz``, with ``X`` (n, d), ``y`` (1 = anomaly) and ``categorical`` (positions of the columns
 that hold category codes). It is looked up in the given folder (or ``NPTAD_DATA``), then in the cache (``NPTAD_CACHE``
@@ -10,6 +10,7 @@ columns; its name is ``module:function``.
 
 from __future__ import annotations
 
+import csv
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -33,13 +34,6 @@ from nptad.progress import progress_bar
 
 GENERATED = "generated"  # the source of a set that is generated, not published
 
-_ADBENCH = "https://github.com/Minqi824/ADBench/raw/main/adbench/datasets/Classical/"
-_ODDS = "https://www.dropbox.com/s/"  # where the ODDS site keeps its files
-_UCI = "https://archive.ics.uci.edu/ml/machine-learning-databases/"
-_SEISMIC = _UCI + "00266/seismic-bumps.arff"
-_BACKDOOR = "https://github.com/GuansongPang/deviation-network/raw/master/dataset/UNSW_NB15_traintest_backdoor.tar.xz"
-_CREDITCARD = "https://storage.googleapis.com/download.tensorflow.org/data/creditcard.csv"
-_AUTHORS = "https://github.com/hugothimonier/NPT-AD"
 _CHUNK_BYTES = 1 << 16
 _TIMEOUT_SECONDS = 30
 
@@ -55,7 +49,7 @@ class Dataset:
     source: str  # the address of the published file, or ``GENERATED``
     convert: Callable[[Path], Arrays] | None  # reads the published file; None if there is no file to download
     sha256: str | None  # checksum of the content (:func:`content_sha256`); None if we had no copy to compute it from
-    licence: str = "CC BY 4.0"  # as its publisher (UCI, Kaggle, ...) says; check there before passing the data on
+    licence: str  # as its publisher (UCI, Kaggle, ...) says; check there before passing the data on
     categorical: tuple[int, ...] = ()  # positions of the columns that hold category codes
     note: str = ""  # what a user should know
     generate: Callable[[], Arrays] | None = None  # generates the set, or a similar one, if there is no file
@@ -71,80 +65,28 @@ class Table:
     categorical: tuple[int, ...]  # positions of the columns that hold category codes
 
 
-_CHECKSUMS = {
-    name: checksum
-    for checksum, name in map(str.split, files("nptad.bench").joinpath("checksums.txt").read_text("ascii").splitlines())
-}
-"""Checksums of the content by name, in the format of sha256sum."""
-
-_NOTES = {
-    "wbc": "The paper prints 278 rows.",
-    "ecoli": "UCI's file with classes omL, imL and imS as anomalies; the file of ODDS has no numbers in it.",
-    "seismic": "The paper prints 11 columns.",
-    "speech": "Not verified: we had no copy to compute a checksum from; only the size is checked.",
-    "abalone": "Rows with 8, 9 or 10 rings are normal, with 3 or 21 anomalies; the paper prints 4177 x 9.",
-    "fraud": "Kaggle's creditcard.csv as hosted by TensorFlow's tutorials; Kaggle needs a login.",
-    "separable": "For the contamination study; without the authors' file a similar set is generated.",
-}
-
-
-def _entry(
-    name: str, n: int, d: int, anomalies: int, source: str, read: Callable[[Path], Arrays] | None, **more: Any
-) -> Dataset:
-    return Dataset(name, n, d, anomalies, source, read, _CHECKSUMS.get(name), note=_NOTES.get(name, ""), **more)
+def _read_registry() -> dict[str, Dataset]:
+    """The entries of ``datasets.csv``; a set without a reader is generated."""
+    entries = {}
+    text = files("nptad.bench").joinpath("datasets.csv").read_text(encoding="utf-8")
+    for row in csv.DictReader(text.splitlines()):
+        name, reader = row["dataset"], row["reader"]
+        entries[name] = Dataset(
+            *(name, int(row["n"]), int(row["d"]), int(row["anomalies"]), row["source"]),
+            convert=getattr(convert, f"read_{reader}") if reader else None,
+            sha256=row["sha256"] or None,
+            licence=row["licence"],
+            categorical=tuple(map(int, row["categorical"].split())),
+            note=row["note"],
+            generate=None if reader else getattr(generate, name),
+        )
+    return entries
 
 
-def _adbench(name: str, n: int, d: int, anomalies: int, file: str, **more: Any) -> Dataset:
-    return _entry(name, n, d, anomalies, f"{_ADBENCH}{file}.npz", convert.read_adbench, **more)
-
-
-def _odds(name: str, n: int, d: int, anomalies: int, key: str, **more: Any) -> Dataset:
-    return _entry(name, n, d, anomalies, f"{_ODDS}{key}/{name}.mat?dl=1", convert.read_mat, **more)
-
-
-DATASETS: dict[str, Dataset] = {
-    entry.name: entry
-    for entry in (
-        _adbench("wine", 129, 13, 10, "45_wine"),
-        _odds("lympho", 148, 18, 6, "ag469ssk0lmctco", categorical=tuple(range(18))),
-        _odds("glass", 214, 9, 9, "iq3hjxw77gpbl7u"),
-        _adbench("vertebral", 240, 6, 30, "39_vertebral"),
-        _odds("wbc", 378, 30, 21, "ebz9v9kdnvykzcb"),
-        _entry("ecoli", 336, 7, 9, _UCI + "ecoli/ecoli.data", convert.read_ecoli),
-        _odds("ionosphere", 351, 33, 126, "lpn4z73fico4uup"),
-        _odds("arrhythmia", 452, 274, 66, "lmlwuspn1sey48r"),
-        _adbench("breastw", 683, 9, 239, "4_breastw"),
-        _adbench("pima", 768, 8, 268, "29_Pima", licence="CC0"),
-        _adbench("vowels", 1456, 12, 50, "40_vowels"),
-        _adbench("letter", 1600, 32, 100, "20_letter"),
-        _adbench("cardio", 1831, 21, 176, "6_cardio"),
-        _entry("seismic", 2584, 18, 170, _SEISMIC, convert.read_seismic, categorical=(0, 1, 2, 7)),
-        _adbench("musk", 3062, 166, 97, "25_musk"),
-        _adbench("speech", 3686, 400, 61, "36_speech", licence="none stated"),
-        _adbench("thyroid", 3772, 6, 93, "38_thyroid"),
-        _entry("abalone", 1920, 8, 29, _UCI + "abalone/abalone.data", convert.read_abalone, categorical=(0,)),
-        _adbench("optdigits", 5216, 64, 150, "26_optdigits"),
-        _adbench("satimage2", 5803, 36, 71, "31_satimage-2"),
-        _adbench("satellite", 6435, 36, 2036, "30_satellite"),
-        _adbench("pendigits", 6870, 16, 156, "28_pendigits"),
-        _adbench("annthyroid", 7200, 6, 534, "2_annthyroid"),
-        _adbench("mnist", 7603, 100, 700, "24_mnist", licence="CC BY-SA 3.0"),
-        _adbench("mammography", 11183, 6, 260, "23_mammography", licence="none stated"),
-        _adbench("shuttle", 49097, 9, 3511, "32_shuttle"),
-        _entry("mulcross", 262144, 4, 26214, GENERATED, None, licence="none needed", generate=generate.mulcross),
-        _adbench("forestcover", 286048, 10, 2747, "10_cover"),
-        _adbench("campaign", 41188, 62, 4640, "5_campaign"),
-        _entry("fraud", 284807, 29, 492, _CREDITCARD, convert.read_creditcard, licence="DbCL 1.0"),
-        _entry("backdoor", 95329, 196, 2329, _BACKDOOR, convert.read_backdoor, licence="research only"),
-    )
-}
+DATASETS = _read_registry()
 """The 31 sets of the paper's tables, in their order."""
 
-EXTRA: dict[str, Dataset] = {
-    "separable": _entry(
-        *("separable", 2000, 6, 200, _AUTHORS, None), licence="none stated", generate=generate.separable
-    )
-}
+EXTRA = {"separable": DATASETS.pop("separable")}
 """Sets outside the paper's tables."""
 
 

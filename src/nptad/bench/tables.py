@@ -32,22 +32,6 @@ METRICS = {"f1": "F1", "auroc": "AUROC", "average_precision": "Average precision
 PUBLISHED = {"npt-ad": "npt_ad", "transformer": "transformer", "mask-knn": "mask_knn"}
 """The methods whose F1 the paper's available tables have: our name and theirs."""
 
-RANKED_BY_PAPER = {
-    "npt-ad": "NPT-AD",
-    "transformer": "Transformer",
-    "mask-knn": "Mask-KNN",
-    "iforest": "IForest",
-    "knn": "KNN",
-    "copod": "COPOD",
-    "rrcf": "RRCF",
-    "pidforest": "PIDForest",
-    "drocc": "DROCC (abalone)",
-    "goad": "GOAD (thyroid)",
-    "neutral-ad": "NeuTraL-AD (arrhythmia)",
-    "icl": "Internal Cont.",
-}
-"""The methods whose mean rank the paper has: our name and theirs."""
-
 NPT_AD = MethodColumn("npt-ad", "paper")
 ABLATION = [MethodColumn("transformer", "paper"), MethodColumn("mask-knn", ""), NPT_AD]
 CONTAMINATION = {f"separable@{share / 100:g}": share for share in range(11)}
@@ -175,13 +159,13 @@ def paper_order(results: Results) -> list[tuple[MethodColumn, float, float]]:
 
     Our mean rank is over the data sets that all of them have. Methods with equal ranks are in the paper's order.
     """
-    columns = [c for c in columns_of(results, DATASETS) if c.method in RANKED_BY_PAPER and c.preset != "default"]
+    published = paper_table("mean_rank_f1")
+    columns = [c for c in columns_of(results, DATASETS) if c.method in published and c.preset != "default"]
     common = common_datasets(results, columns, list(DATASETS))
     if not common:
         return []
     ours = mean_ranks(np.array([_means(results, column, common, "f1") for column in columns]).T)
-    published = paper_table("mean_rank_f1")
-    theirs = [float(published[RANKED_BY_PAPER[column.method]]["with_mask_knn"]) for column in columns]
+    theirs = [float(published[column.method]["with_mask_knn"]) for column in columns]
     return sorted(zip(columns, map(float, ours), theirs, strict=True), key=lambda line: line[1:])
 
 
