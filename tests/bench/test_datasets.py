@@ -250,6 +250,12 @@ def test_checksum_notices_every_change():
     assert len({content_sha256(table) for table in [TINY, *changed]}) == 6
 
 
+def test_checksum_depends_on_numbers_only():
+    small = Table("tiny", np.array([[0, 2]], dtype=np.uint8), np.array([1]), categorical=(0,))
+    large = Table("tiny", np.array([[-0.0, 2.0]]), np.array([True]), categorical=(0,))
+    assert content_sha256(small) == content_sha256(large)
+
+
 @pytest.mark.parametrize(
     ("content", "words"),
     [
