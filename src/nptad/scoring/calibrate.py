@@ -91,7 +91,7 @@ def benjamini_hochberg(p: Float[np.ndarray, " N"], fdr: float) -> Bool[np.ndarra
 
 
 def threshold(scores: Float[np.ndarray, " N"], share: float) -> float:
-    """The score (higher = more normal) below which a share of the training rows lies: the threshold for a contamination.
+    """The score (higher = more normal) below which a share of the training rows lies: the contamination threshold.
 
     About the same share of new normal rows falls below it, but not much less than one in n + 1. For rates near or below
     that, use p-values: they state this limit.

@@ -254,7 +254,7 @@ def _left_out_rows_per_member(
     """Some training rows that each member left out; for a single member, any rows with their self index.
 
     Baselines are pooled over the members, and losses in them are bounded. Otherwise an odd row could raise the baseline
-    of a small fold, or with a huge loss any baseline: this would lower its own score and hide other rows that are odd in
+    of a small fold, or any baseline by a huge loss. This would lower its own score and hide other rows that are odd in
     the same column.
     """
     for member, left_out in zip(ensemble.members, ensemble.left_out, strict=True):
