@@ -21,8 +21,8 @@ from nptad.tables.frames import build_frame
 from nptad.validation import is_number, require
 
 DEFAULT_RATE = 0.01
-"""Default false-alarm rate, and default share of rows to flag in a table that is its own training set. With few
-calibration rows the rate is higher: one row among them."""
+"""Default false-alarm rate, and default share of rows to flag in a table that is its own training set. With few rows
+both are higher: one row of all that p-values compare with."""
 
 CALIBRATION_ROWS = 2000
 """Largest number of training rows that p-values compare with; if there are more, a random sample."""

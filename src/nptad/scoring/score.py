@@ -66,7 +66,7 @@ def prepare_member(
     neighbours: Float[Tensor, "neighbours D"] | None = None,
     nearest_scale: float = 1.0,
 ) -> Member:
-    """Run the context rows once and keep their keys and values; they are also the neighbours unless others are given."""
+    """Run the context rows once and keep their keys and values; they are the neighbours too unless others are given."""
     model = model.eval()
     cache = model.context(context.unsqueeze(0))
     near = prepare_neighbours(context if neighbours is None else neighbours, model.layout)

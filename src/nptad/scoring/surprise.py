@@ -124,7 +124,7 @@ class CombinedSurprise:
         return cls(tuple(Surprise.fit(view) for view in out_of_fold), Surprise.fit(scores)), scores
 
     def by_view(self, scores: Sequence[np.ndarray]) -> np.ndarray:
-        """The surprise of new rows under each view and member, (V, m, K), from scores (m, K), or (m, 1) for all members."""
+        """The surprise of new rows under each view and member, (V, m, K), from scores (m, K), or (m, 1) for all."""
         return np.stack(np.broadcast_arrays(*(s.apply(view) for s, view in zip(self.views, scores, strict=True))))
 
     def score(self, scores: Sequence[np.ndarray]) -> np.ndarray:
@@ -132,7 +132,7 @@ class CombinedSurprise:
         return combine(self.by_view(scores)).mean(axis=1)
 
     def p_values(self, scores: Sequence[np.ndarray]) -> np.ndarray:
-        """The share of normal rows that are at least as odd, (m,); each member's score is compared with training rows."""
+        """The share of normal rows that are at least as odd, (m,); each member is compared with the training rows."""
         return np.exp(-self.whole.apply(combine(self.by_view(scores))).mean(axis=1))
 
 
@@ -180,7 +180,7 @@ def fit_tail(excess: np.ndarray) -> tuple[float, float]:
 
 
 def _shape_and_rate(theta: np.ndarray, excess: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The likeliest shape and 1 / scale if minus their product is ``theta``; those of an exponential tail if it is 0."""
+    """The likeliest shape and 1 / scale if minus their product is ``theta``; an exponential tail if ``theta`` is 0."""
     shape = np.log1p(-theta[:, None] * excess).mean(axis=1)
     flat = np.abs(theta) * excess[-1] < 1e-9
     return shape, np.where(flat, 1 / excess.mean(), -theta / np.where(flat, 1.0, shape))

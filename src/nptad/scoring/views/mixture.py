@@ -41,7 +41,7 @@ class MixtureDensity(View):
     n_numeric: np.ndarray
     """Number of numeric cells, ()."""
     costs: np.ndarray
-    """The number that stands for each category, column after column; the last of each column is for unseen ones."""
+    """The number for each category, (categories + 1,), column after column; the last of each column is for unseen."""
     starts: np.ndarray
     """Where the costs of each category column start, (D2 + 1,)."""
     mixture: np.ndarray

@@ -141,7 +141,7 @@ class NearestInParts(View):
 
 
 def draw_parts(n_columns: int) -> np.ndarray:
-    """Up to ten different parts of each size, (P, D): one, two and half of the columns. They depend on the width only."""
+    """Up to ten different parts of one, two and half of the columns, (P, D); the same for all tables of this width."""
     random = np.random.default_rng(0)
     parts: dict[bytes, np.ndarray] = {}
     for size in (1, 2, max(2, -(-n_columns // 2))):
@@ -169,7 +169,7 @@ def _part(cells: Cells, part: np.ndarray, n_numeric: int) -> Cells:
 
 
 def _others_in_ranges(rows: Cells) -> np.ndarray:
-    """Distance of each row from the nearest other one, in units of the ranges of the other rows; ranges of all are 1."""
+    """Distance of each row from the nearest other one, in ranges of the other rows; ranges of all rows are 1."""
     neighbours, everyone = Neighbours(rows), np.arange(len(rows))
     distances = neighbours.nearest(rows, everyone)[0]
     numbers = rows.numbers
