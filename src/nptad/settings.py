@@ -120,7 +120,7 @@ def default_settings(n_rows: int, n_features: int, embedding_dim: int | None = N
       64 columns, this starts above 256 rows and takes 1000 steps.
     - Low-rank row attention where full row attention would be too expensive.
     - Masks of as many cells as a training step hides on average; with more cells hidden, the model would see less than
-      in training. Not all such masks, only so many that each cell is hidden three times (or once, in masks of one cell).
+      in training. Not all such masks, only so many that they hide each cell three times (or once, in masks of one cell).
     - Losses divided by the baseline of their mask, so that a column that cannot be predicted does not dominate the
       score. The paper's authors standardise masks on four data sets, with test rows; results/README.md compares the
       rules.

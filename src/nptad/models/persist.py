@@ -45,8 +45,8 @@ _PACKAGES = ("nptad", "torch", "numpy", "scikit-learn", "pyarrow")
 def save_model(model: FittedModel, parameters: dict[str, Any], directory: str | Path) -> None:
     """Write a model and the parameters of its detector to ``directory``: complete, or not at all.
 
-    An earlier model in the same place is replaced. Anything else there is left alone and an error raised. A process
-    killed in the instant of the replacement leaves the earlier model under a hidden name beside ``directory``.
+    An earlier model in the same place is replaced. If anything else is there, it is left alone and an error is raised.
+    A process killed during the replacement leaves the earlier model under a hidden name beside ``directory``.
     """
     require_room(directory)
     target = Path(directory).resolve()

@@ -169,7 +169,7 @@ def pair_losses(
             a, b = first[chunk.place], second[chunk.place]
             of_pair = chunk.losses.gather(1, pairs[chunk.place])
             losses[i, b, a], losses[i, a, b] = of_pair[:, 0], of_pair[:, 1]
-    # Ignoring a missing cell changes nothing, so the loss of the other cell is that with it alone hidden.
+    # Ignoring a missing cell changes nothing, but a mask of both counts the other cell twice: its loss alone is right.
     alone = losses.diagonal(dim1=1, dim2=2).unsqueeze(1).expand_as(losses)
     return torch.where(x.gather(1, cells).isnan().unsqueeze(2), alone, losses)
 

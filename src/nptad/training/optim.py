@@ -49,7 +49,7 @@ class FlatParameters:
             p.grad = grad.view(p.shape)
 
     def release(self) -> None:
-        """Give the parameters their own memory again: a pickle would store the whole vector once for every view of it."""
+        """Give the parameters their own memory again: a pickle would store the whole vector once for every view."""
         for p in self.parts:
             p.data, p.grad = p.data.clone(), None
 
