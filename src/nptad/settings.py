@@ -65,7 +65,7 @@ class Settings:
     context_size: int | None = None
     """Training rows kept as context for scoring; None for all, otherwise a random subset, drawn anew for each member
     from the detector's ``random_state``. A larger context makes scoring slower and reconstruction hardly better
-    (results/context.md). With several members, the nearest row is searched among 16 times as many rows."""
+    (results/context.md). With several members, the search for the nearest row covers 16 times as many rows."""
 
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):
@@ -120,7 +120,7 @@ def default_settings(n_rows: int, n_features: int, embedding_dim: int | None = N
       64 columns, this starts above 256 rows and takes 1000 steps.
     - Low-rank row attention where full row attention would be too expensive.
     - Masks of as many cells as a training step hides on average; with more cells hidden, the model would see less than
-      in training. Not all such masks, only so many that they hide each cell three times (or once, in masks of one cell).
+      in training. Only so many masks that each cell is hidden three times (or once, in masks of one cell).
     - Losses divided by the baseline of their mask, so that a column that cannot be predicted does not dominate the
       score. The paper's authors standardise masks on four data sets, with test rows; results/README.md compares the
       rules.

@@ -91,7 +91,7 @@ def _write(model: FittedModel, parameters: dict[str, Any], directory: Path) -> N
     }
     tensors |= {name: torch.from_numpy(np.array(array)) for name, array in arrays.items()}
     write_tensors(directory / WEIGHTS, {**tensors, "masks": ensemble.masks})
-    # Names are for people only, loading goes by position: a name may hold what UTF-8 cannot.
+    # Names are for people only, loading goes by position: a name may contain what UTF-8 cannot encode.
     names = [str(c.name).encode(errors="replace").decode() for c in model.schema.used]
     pq.write_table(pa.table([pa.array(column) for column in ensemble.context.T], names), directory / CONTEXT)
     config = {

@@ -69,7 +69,7 @@ class Ensemble:
     context_rows: Int[np.ndarray, "K C"]
     """Rows of ``context`` that make each member's context."""
     neighbour_rows: Int[np.ndarray, "K neighbours"]
-    """Rows of ``context`` among which each member searches the nearest one."""
+    """Rows of ``context`` that each member searches for the nearest one."""
     context_source: Int[np.ndarray, " kept"]
     """Training row behind each row of ``context``."""
     mask_scale: Float[np.ndarray, " M"]

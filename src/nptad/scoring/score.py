@@ -44,7 +44,7 @@ class Member:
     cache: ContextCache
     """Keys and values of its context rows."""
     neighbours: list[NeighbourColumn]
-    """The rows among which the nearest one is searched."""
+    """The rows that are searched for the nearest one."""
     n_train: int
     """Rows it was trained on."""
     mask_scale: Float[Tensor, " M"]

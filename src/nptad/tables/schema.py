@@ -87,7 +87,7 @@ class Schema:
 def learn_schema(table: Any, categorical_features: Sequence[str | int] | None = None) -> Schema:
     """Learn the columns of a training table: a DataFrame, a pyarrow table or a 2-D array.
 
-    ``categorical_features`` are the names or positions of number columns to treat as categories; columns of text or
+    ``categorical_features`` are the names or positions of all number columns that are categories; columns of text or
     truth values always are. By default every number column with at most two different values is categorical: as a
     standardised number, a rare flag would dominate the score.
 
