@@ -41,7 +41,7 @@ from nptad.training.loop import Precision
 from nptad.validation import is_number, is_whole, require
 
 AUTO_QUANTILE = 0.99
-"""``contamination="auto"`` flags what exceeds this quantile of the training rows' own scores."""
+"""``contamination="auto"`` flags rows that score above this quantile of the training rows' out-of-fold scores."""
 
 _BLOCK_ROWS = 2**16
 """Rows encoded and scored at a time, so that memory does not grow with the table."""
@@ -73,15 +73,15 @@ class NPTAD(OutlierMixin, BaseEstimator):
     mask_rate : float, optional
         Probability that a cell is hidden in a training step.
     max_masked : int, optional
-        Largest number of cells hidden at once when scoring (r in the paper); all masks up to that size are taken (with
-        ``settings``, at most their ``max_masks``). By default a few masks of as many cells as
-        :func:`default_settings` says.
+        Largest number of cells hidden at once when scoring (r in the paper); all masks up to that size are used (with
+        ``settings``, at most their ``max_masks``). By default a few masks of one size, both set by
+        :func:`default_settings`.
     contamination : "auto" or float, default "auto"
         The threshold of :meth:`predict`. "auto": the training rows are normal, and rows above the 99th percentile of
         their out-of-fold scores are flagged (with fewer than 99 rows, that is nearly the highest score). A number in
         (0, 0.5]: that share of the training rows is flagged.
     categorical_features : sequence of column names or positions, optional
-        Number columns that are categories. By default those with at most two different values.
+        Number columns to treat as categories. By default those with at most two different values.
     time_limit : float, optional
         Seconds of training at most. If the limit ends training, the result depends on the speed of the machine.
     device : str, default "auto"
@@ -214,7 +214,7 @@ class NPTAD(OutlierMixin, BaseEstimator):
         _report_empty(_count_empty(x))
         share = 1 - AUTO_QUANTILE if contamination == "auto" else float(contamination)
         offset = threshold(-calibration.scores, share)
-        # Only now, so that a fit that fails or is interrupted leaves the detector as it was.
+        # Assigned last, so that a fit that fails or is interrupted leaves the detector as it was.
         self.model_ = FittedModel(schema, ensemble, calibration, history, offset)
         if checkpoint is not None and ranks.is_first:
             Path(checkpoint).unlink(missing_ok=True)
@@ -247,7 +247,7 @@ class NPTAD(OutlierMixin, BaseEstimator):
 
     @property
     def training_scores_(self) -> np.ndarray:
-        """:meth:`score_samples` of the training rows that set the threshold: all of them, or 2,000 of more."""
+        """:meth:`score_samples` of the training rows that set the threshold: all rows, or 2,000 if there are more."""
         return self.model_.training_scores
 
     @property
@@ -268,7 +268,7 @@ class NPTAD(OutlierMixin, BaseEstimator):
         return np.array([c.name for c in self.model_.schema.columns], dtype=object)
 
     def score_samples(self, X: Any) -> np.ndarray:
-        """Score rows, higher = more normal: minus what :class:`~nptad.Settings` makes of losses and distance.
+        """Score rows, higher = more normal: minus the score that ``Settings.aggregation`` defines.
 
         Rows of the training table are recognised and scored only by members that left them out. A row that occurs in
         the table several times gets the average over its copies, each scored by the members that left it out.
@@ -312,18 +312,18 @@ class NPTAD(OutlierMixin, BaseEstimator):
         return self._detect(rule, [self._fit(raw, score_all=True)], raw.backend)
 
     def detect(self, X: Any, *, fdr: float | None = None, false_alarm_rate: float | None = None) -> Detection:
-        """Flag anomalies at a rate of errors that holds, with a p-value for each row.
+        """Flag anomalies at a controlled error rate, with a p-value for each row.
 
         Parameters
         ----------
         X : DataFrame, pyarrow.Table or 2-D array
             The rows, usually new ones. Training rows are recognised and ranked among the training rows: a
-            ``false_alarm_rate`` flags that share of them, and a false discovery rate cannot be held for them.
+            ``false_alarm_rate`` flags that share of them, and a false discovery rate cannot be controlled for them.
         fdr : float, optional
             Share of normal rows among the flagged ones, on average (Benjamini-Hochberg).
         false_alarm_rate : float, optional
-            Instead: the share of the normal rows that is flagged. By default 0.01, as for :meth:`predict`, or the
-            lowest rate that the training rows can tell.
+            Alternatively, the share of the normal rows that is flagged. By default 0.01, as for :meth:`predict`, or the
+            lowest rate that the number of training rows allows.
 
         Returns
         -------
@@ -367,10 +367,10 @@ class NPTAD(OutlierMixin, BaseEstimator):
     def explain(self, X: Any, by_member: np.ndarray | None = None) -> Explanation:
         """Say why rows have their scores: one :class:`~nptad.explain.RowExplanation` for each row.
 
-        Each has its cells, the largest contribution to the score first, with the seen and the expected value, the
+        Each lists the cells, the largest contribution to the score first, with the seen and the expected value, the
         nearest training row, and the training rows that the model attended to. ``frame()``, ``plot(row)`` and
-        ``html()`` show it. It takes a few times as long as scoring: explain the rows that were found, not a whole
-        table.
+        ``html()`` show the result. Explaining takes a few times as long as scoring: explain the flagged rows, not a
+        whole table.
 
         Parameters
         ----------
@@ -416,7 +416,7 @@ class NPTAD(OutlierMixin, BaseEstimator):
         _report_empty(empty)
 
     def _check_parameters(self, checkpoint: Any) -> None:
-        """Refuse what cannot be used, before any work."""
+        """Reject invalid parameters before any work is done."""
         share, seconds, state = self.contamination, self.time_limit, self.random_state
         is_share = is_number(share) and 0 < share <= 0.5  # type: ignore[operator]
         is_auto = isinstance(share, str) and share == "auto"

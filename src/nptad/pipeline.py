@@ -1,4 +1,7 @@
-"""One table from end to end: choose its columns, fit or score, explain. The command, the page and Python share it."""
+"""One table from end to end: choose its columns, fit or score, explain.
+
+The command line, the web page and the Python API share it.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +35,7 @@ class TableResult:
     labels: np.ndarray | None
     """True for rows that are known anomalies; never seen by the model."""
     keys: pa.Table
-    """Ignored columns, which tell rows apart."""
+    """Ignored columns, which identify the rows."""
     carried: pa.Table
     """Ignored columns and the label, which results carry along."""
     detection: Detection
@@ -88,7 +91,7 @@ def detect_table(
     share : float, optional
         Share of the rows to flag; by default 0.01, but at least one row.
     explain_at_least, explain_at_most : int
-        Bounds on the rows to explain; between them, the flagged ones.
+        Bounds on the number of rows to explain; within them, all flagged rows are explained.
 
     Examples
     --------
@@ -143,7 +146,7 @@ def explain_table(
 
 
 def _checked_share(share: float | None, n_rows: int) -> float:
-    """The share of rows to flag; less than one row is refused now, not after training."""
+    """The share of rows to flag; a share of less than one row is rejected now, not after training."""
     smallest = 1 / max(1, n_rows)
     if share is None:
         return max(DEFAULT_RATE, smallest)

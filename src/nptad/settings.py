@@ -1,4 +1,4 @@
-"""What can be set about the method, and the rule that sets it from the size of a table."""
+"""The settings of the method, and the rule that chooses them from the size of a table."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ RowAttention = Literal["full", "low_rank", "none"]
 Aggregation = Literal["mean", "max", "nearest"]
 
 WIDE_ROW = 512
-"""Above this many numbers per row (features x embedding) the full row attention, with 13 times their square of
-weights per block, becomes too heavy. The low-rank one is less accurate on some tables (results/accuracy.md: letter)."""
+"""Numbers per row (H = features x embedding) above which full row attention, with 13 H^2 weights per block, is too
+expensive. Low-rank row attention is less accurate on some tables (results/accuracy.md: letter)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,20 +52,20 @@ class Settings:
     mask_sizes: tuple[int, ...] = (1,)
     """How many cells a mask of the bank hides: (1, ..., r) in the paper."""
     max_masks: int = 10_000
-    """Largest mask bank; of a bigger one a sample is taken, which hides all cells about equally often if masks have
-    one size."""
+    """Largest mask bank; a bigger one is sampled. If all masks have one size, the sample hides all cells about equally
+    often."""
     aggregation: Aggregation = "mean"
-    """How the losses under all masks become one score. ``"mean"`` and ``"max"`` are the paper's. ``"nearest"`` is the
-    mean, with cell losses above 1 by their logarithm, so that a few cells do not drown all others, beside the distance
-    from the nearest training row, so that a row whose cells fit one another but which is like no training row is odd
-    too; it compares both with a baseline and needs ``scale_masks``."""
+    """How the losses under all masks become one score. ``"mean"`` and ``"max"`` are the paper's. ``"nearest"`` combines
+    the mean loss with the distance from the nearest training row. Cell losses above 1 count by their logarithm, so that
+    a few cells do not dominate the score. The distance finds rows whose cells fit one another but which are like no
+    training row. Both are divided by a baseline; needs ``scale_masks``."""
     scale_masks: bool = False
     """Divide the loss under each mask by its mean over training rows that the member has not seen, so that cells
-    that are hard to predict for every row do not drown the others."""
+    that are hard to predict for every row do not dominate the score."""
     context_size: int | None = None
-    """Training rows kept as context for scoring, None for all. A random subset otherwise, drawn anew for each member
-    from the detector's ``random_state``. The cost of a score grows with it, the quality of the reconstruction hardly
-    (results/context.md). With several members, 16 times as many rows are looked at for the nearest one."""
+    """Training rows kept as context for scoring; None for all, otherwise a random subset, drawn anew for each member
+    from the detector's ``random_state``. A larger context makes scoring slower and reconstruction hardly better
+    (results/context.md). With several members, the search for the nearest row covers 16 times as many rows."""
 
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):
@@ -111,17 +111,21 @@ def _plain(value: Any) -> Any:
 def default_settings(n_rows: int, n_features: int, embedding_dim: int | None = None) -> Settings:
     """The library's settings for a training table of this size; one rule for all tables, no labels involved.
 
-    As in most rows of the paper's table: learning rate 0.01, masking probability 0.15, embedding 16. Different from it:
-    embedding 8 for tables of fewer than 100 rows or more than 12 columns (several times faster, no less accurate), no
-    dropout on attention weights (no measurable difference, several times faster), 150 steps of the whole table up to
-    512 rows (more overfit: on training rows left out, the loss rises again), above that 2000 steps of 128 rows (fewer
-    and larger ones leave a higher loss there), for more than 64 columns already above 256 rows, and 1000, low-rank row
-    attention where the full one would be too heavy, masks of as many cells as a training step hides on average (more
-    would leave the model less than it has learnt to go by), not all of them, but so many that a cell is hidden three
-    times (or once, in masks of one cell), losses divided by the baseline of their mask, so that a column which
-    nothing predicts does not drown the others (the paper's authors standardise masks on four data sets, with test rows;
-    results/README.md compares the rules), large losses by their logarithm, and the nearest training row as part of the
-    score: both find more of the anomalies that results/synthetic.md makes from training rows.
+    As in most rows of the paper's table: learning rate 0.01, masking probability 0.15, embedding 16. The differences:
+
+    - Embedding 8 for tables of fewer than 100 rows or more than 12 columns: several times faster, no less accurate.
+    - No dropout on attention weights: no measurable difference, several times faster.
+    - Up to 512 rows, 150 steps of the whole table. More steps overfit: the loss on left-out training rows rises again.
+    - Above 512 rows, 2000 steps of 128 rows; fewer and larger steps leave a higher loss on left-out rows. For more than
+      64 columns, this starts above 256 rows and takes 1000 steps.
+    - Low-rank row attention where full row attention would be too expensive.
+    - Masks of as many cells as a training step hides on average; with more cells hidden, the model would see less than
+      in training. Only so many masks that each cell is hidden three times (or once, in masks of one cell).
+    - Losses divided by the baseline of their mask, so that a column that cannot be predicted does not dominate the
+      score. The paper's authors standardise masks on four data sets, with test rows; results/README.md compares the
+      rules.
+    - Large losses count by their logarithm, and the distance from the nearest training row is part of the score: both
+      find more of the anomalies that results/synthetic.md makes from training rows.
 
     Examples
     --------
@@ -149,7 +153,7 @@ def default_settings(n_rows: int, n_features: int, embedding_dim: int | None = N
 
 
 def default_members(n_rows: int) -> int:
-    """Ensemble size for a training table of ``n_rows``: the more rows, the less there is to gain for the time."""
+    """Ensemble size for a training table of ``n_rows``: with more rows, a larger ensemble gains less for its time."""
     if n_rows < 8:
         return 1
     if n_rows <= 500:

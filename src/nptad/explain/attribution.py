@@ -1,4 +1,4 @@
-"""Which cells made a score: cell by cell, against the nearest training row, and which rows the model attended to."""
+"""What made a score: the loss of each cell, the nearest training row, and the attended rows."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ if TYPE_CHECKING:
 from nptad.explain.result import CellReason, Explanation, NearestRow, RowExplanation, TrainingRow
 
 KEPT_TRAINING_ROWS = 10
-"""Training rows named for each explained row, those with the largest weights."""
+"""Number of training rows named for each explained row: those with the largest weights."""
 
 
 _ROWS_AT_ONCE = 64
-"""Rows explained together; what is held for each, a weight for every training row in a context, can be long."""
+"""Rows explained together; memory limits them, since each needs a weight for every training row in a context."""
 
 
 _SUSPECTS = 32
-"""Cells of a row, those with the largest losses, that are ignored in turn to see what becomes of the others."""
+"""Number of cells of a row, those with the largest losses, that are ignored in turn to see how the others change."""
 
 
 def explain_rows(
@@ -123,16 +123,16 @@ def _explain_block(
 
 
 def _suspicion(ensemble: Ensemble, x: np.ndarray, assignment: MemberAssignment) -> tuple[np.ndarray, np.ndarray]:
-    """What each cell answers for, (n, D), up to a factor for each row, and the loss of each cell.
+    """The contribution of each cell, (n, D), up to a factor for each row, and the loss of each cell.
 
-    The losses alone would blame the victims too: where columns depend on one another, a corrupted cell spoils what is
-    expected of the others, some of which may then look worse than itself. But only with the corrupted cell ignored do
-    all of them fit again. So a cell answers for the fall of the whole row's loss when it is ignored. In a row that
-    every cell helps to understand none falls; then the losses decide.
+    The losses alone would also name intact cells. Where columns depend on one another, a corrupted cell distorts the
+    expected values of the others, and some of them may then have a larger loss than the corrupted cell. But the others
+    fit again only if the corrupted cell is ignored. So the contribution of a cell is the fall of the whole row's loss
+    when the cell is ignored. If the loss falls for no cell of a row, the losses are used.
     """
     n_rows, n_features = x.shape
     masks, scale = ensemble.masks.numpy(), ensemble.mask_scale[:, None]
-    in_score = (masks / scale).sum(axis=0) / masks.sum(axis=0).clip(min=1)  # what the score counts a cell's loss by
+    in_score = (masks / scale).sum(axis=0) / masks.sum(axis=0).clip(min=1)  # weight of a cell's loss in the score
     singles = torch.eye(n_features, dtype=torch.bool, device=ensemble.device)
     losses = np.zeros((n_rows, n_features))
     for k, member, judged, self_index in ensemble.rows_per_member(assignment):
@@ -151,7 +151,7 @@ def _suspicion(ensemble: Ensemble, x: np.ndarray, assignment: MemberAssignment) 
         )
     ignoring *= in_score[suspects][:, None]
     alone = np.diagonal(ignoring, axis1=1, axis2=2)
-    spoilt = (alone[:, None] - ignoring).sum(axis=2)  # what ignoring the cell takes from the losses of the others
+    spoilt = (alone[:, None] - ignoring).sum(axis=2)  # fall of the other cells' losses when the cell is ignored
     fall = losses.copy()
     np.put_along_axis(fall, suspects, alone + spoilt, axis=1)
     return np.where((fall > 0).any(axis=1, keepdims=True), fall.clip(min=0), losses), losses
@@ -170,24 +170,26 @@ class _Comparison:
     place: np.ndarray
     """The nearest row's place in the ensemble's context, (n,)."""
     otherwise: np.ndarray
-    """The same of the row that is nearest when a cell is ignored, (n, D)."""
+    """The place of the row that is nearest when a cell is ignored, (n, D)."""
     distance: np.ndarray
     """How far it is, (n,), in units of the baseline."""
     part: np.ndarray
-    """What the distance makes of the score, between 0 and 1, (n, 1)."""
+    """The share of the score that is due to the distance, between 0 and 1, (n, 1)."""
     shares: np.ndarray
-    """That part, shared out among the cells, (n, D)."""
+    """That share, divided among the cells, (n, D)."""
 
 
 def _compare_with_nearest(
     ensemble: Ensemble, x: np.ndarray, assignment: MemberAssignment, by_member: np.ndarray
 ) -> _Comparison:
-    """The members' nearest rows may not be the same: the nearest of all is named, parts and shares are means.
+    """Compare rows with their nearest training rows; members may have different ones.
 
-    The differences from the nearest row alone could blame the wrong cell: two rows with the same absurd price may be
-    nearest to one another and differ in the year. So a cell answers for the fall of the distance when it is ignored,
-    as it does for that of the losses, and because without the year such a row is near its like, the distance is the
-    mean over the nearest few.
+    The nearest row over all members is named; parts and shares are means over members.
+
+    The differences from the nearest row alone could point to the wrong cell: two rows with the same absurd price may be
+    nearest to one another and differ in the year. So the contribution of a cell is the fall of the distance when the
+    cell is ignored, as it is for the losses. With the year ignored, such a row would still be near the other one, so
+    the distance is the mean over the nearest few.
     """
     place, nearest = np.full(len(x), -1), np.full(len(x), np.inf)
     otherwise, least = np.full(x.shape, -1), np.full(x.shape, np.inf)
@@ -212,7 +214,7 @@ def _compare_with_nearest(
 def _keep_nearer(
     place: np.ndarray, distance: np.ndarray, rows: np.ndarray, new_place: np.ndarray, new_distance: np.ndarray
 ) -> None:
-    """Put new places and distances of some rows where they are nearer."""
+    """Replace places and distances of some rows where the new ones are nearer."""
     nearer = new_distance < distance[rows]
     place[rows[nearer]], distance[rows[nearer]] = new_place[nearer], new_distance[nearer]
 

@@ -28,21 +28,21 @@ class CellReason:
     """What the model expected from the rest of the row and the training rows; None for a rare category (see
     :data:`nptad.tables.schema.MAX_CATEGORIES`)."""
     contribution: float
-    """The cell's share of the row's score; the shares add up to it. What the losses make of the score is shared out in
-    proportion to the fall of the row's loss (as it is, no logarithm taken) when the cell is ignored, 0 if it does not
-    fall: a corrupted cell also spoils what is expected of the others. What the distance from the nearest training row
-    makes of it is shared out in proportion to the fall of that distance (from the nearest three, on average) when the
-    cell is ignored."""
+    """The cell's share of the row's score; the shares add up to the score. The part of the score that is due to losses
+    is divided in proportion to the fall of the row's loss (without the logarithm) when the cell is ignored, 0 if it
+    does not fall: a corrupted cell also distorts the expected values of the others. The part that is due to the
+    distance from the nearest training row is divided in proportion to the fall of that distance (the mean over the
+    nearest three) when the cell is ignored."""
     probability: float | None = None
     """Probability that the model gave to the seen category; None for numbers."""
     nearest: Category | None = None
-    """The value in the training row that is nearest otherwise, when the cell is ignored, if the distance makes most of
-    the contribution, and if it differs; else None."""
+    """The value in the training row that is nearest when this cell is ignored. None if that value is the same, or if
+    most of the contribution is not due to the distance."""
 
 
 @dataclass(frozen=True)
 class TrainingRow:
-    """A training row that the model leaned on."""
+    """A training row that the model attended to."""
 
     row: int
     """Its position in the training table."""
@@ -52,7 +52,7 @@ class TrainingRow:
 
 @dataclass(frozen=True)
 class NearestRow:
-    """The training row that is most alike."""
+    """The most similar training row."""
 
     row: int
     """Its position in the training table."""
@@ -72,13 +72,13 @@ class RowExplanation:
     """All cells, largest contribution first, among equals the largest loss."""
     attended_rows: tuple[TrainingRow, ...]
     """The training rows with the largest weights, largest first: attention between rows averaged over members, heads,
-    layers and masks. They say where the model looked, which need not be at the rows most alike. Empty if the model has
-    no attention between rows."""
+    layers and masks. Attended rows need not be the most similar ones. Empty if the model has no attention between
+    rows."""
     training_share: float
     """Weight of all training rows together; the rest of the attention went to the row itself."""
     nearest: NearestRow | None
-    """The nearest of the training rows that the row was compared with; None if distances are no part of the score, or
-    if the row has no values."""
+    """The nearest of the training rows that the row was compared with; None if the distance is not part of the score,
+    or if the row has no values."""
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from nptad.scoring.calibrate import Detection
 
 _REASONS = 3
-"""Reasons named for a row at most."""
+"""Largest number of reasons named for a row."""
 
 _LEAST_OF_FIRST = 0.1
 """A reason is named if its contribution is at least this share of the first one's."""

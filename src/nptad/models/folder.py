@@ -24,7 +24,7 @@ CONFIG, WEIGHTS, CONTEXT, CARD = "config.json", "model.safetensors", "context.pa
 
 
 def require_room(directory: str | Path) -> None:
-    """Refuse a place that no model can be saved to."""
+    """Reject a place where no model can be saved."""
     target = Path(directory).resolve()
     if Path.cwd().is_relative_to(target):
         raise InputError(f"{target} is or contains the current directory; name a separate directory for the model.")
@@ -37,7 +37,7 @@ def require_room(directory: str | Path) -> None:
 
 
 def _may_replace(target: Path) -> bool:
-    """True if there is nothing at ``target`` but an earlier model; many programs call their files config.json."""
+    """True if ``target`` holds an earlier model and nothing else; other programs also have files named config.json."""
     if not target.exists():
         return True
     names = {path.name for path in target.iterdir()} if target.is_dir() else {""}
@@ -48,7 +48,7 @@ def _may_replace(target: Path) -> bool:
 
 
 def fingerprint(directory: str | Path) -> str:
-    """A text that tells a saved model from every other one, wherever it is kept."""
+    """A text that identifies a saved model, independent of its location."""
     return str(read_config(Path(directory))["checksum"])
 
 
@@ -83,7 +83,7 @@ def read_config(directory: Path) -> dict[str, Any]:
 
 
 def _from_format_6(config: dict[str, Any]) -> dict[str, Any]:
-    """Format 6 had other names for two facts about a column."""
+    """Format 6 had other names for two fields of a column."""
     renamed = {"holds": "content", "open": "open_vocabulary"}
     columns = [
         {renamed.get(name, name): value for name, value in column.items()} for column in config["schema"]["columns"]
@@ -92,7 +92,7 @@ def _from_format_6(config: dict[str, Any]) -> dict[str, Any]:
 
 
 def _is_sound(config: dict[str, Any]) -> bool:
-    """False for values that would load but not work; what does not load is told when it is."""
+    """False for values that would load but not work; values that do not load raise an error on loading."""
     return (
         set(config["checksums"]) == {WEIGHTS, CONTEXT}
         and math.isfinite(config["offset"])
@@ -128,12 +128,12 @@ def read_file(path: Path) -> bytes:
 
 
 def config_checksum(config: dict[str, Any]) -> str:
-    """The checksum of a configuration, itself left out."""
+    """The checksum of a configuration without its own ``checksum`` entry."""
     return sha256(to_json({name: value for name, value in config.items() if name != "checksum"}).encode("utf-8"))
 
 
 def to_json(values: dict[str, Any]) -> str:
-    """One text for the same values, saved or loaded; NumPy numbers become plain ones."""
+    """The same text for the same values, before saving and after loading; NumPy numbers become plain ones."""
     return json.dumps(values, sort_keys=True, default=lambda value: value.item())
 
 

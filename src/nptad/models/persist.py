@@ -45,8 +45,8 @@ _PACKAGES = ("nptad", "torch", "numpy", "scikit-learn", "pyarrow")
 def save_model(model: FittedModel, parameters: dict[str, Any], directory: str | Path) -> None:
     """Write a model and the parameters of its detector to ``directory``: complete, or not at all.
 
-    An earlier model in the same place is replaced. Anything else there is left alone and an error raised. A process
-    killed in the instant of the replacement leaves the earlier model under a hidden name beside ``directory``.
+    An earlier model in the same place is replaced. If anything else is there, it is left alone and an error is raised.
+    A process killed during the replacement leaves the earlier model under a hidden name beside ``directory``.
     """
     require_room(directory)
     target = Path(directory).resolve()
@@ -91,7 +91,7 @@ def _write(model: FittedModel, parameters: dict[str, Any], directory: Path) -> N
     }
     tensors |= {name: torch.from_numpy(np.array(array)) for name, array in arrays.items()}
     write_tensors(directory / WEIGHTS, {**tensors, "masks": ensemble.masks})
-    # Names are for people only, loading goes by position: a name may hold what UTF-8 cannot.
+    # Names are for people only, loading goes by position: a name may contain what UTF-8 cannot encode.
     names = [str(c.name).encode(errors="replace").decode() for c in model.schema.used]
     pq.write_table(pa.table([pa.array(column) for column in ensemble.context.T], names), directory / CONTEXT)
     config = {

@@ -10,7 +10,7 @@ evaluated. A letter means the same everywhere:
 - D features, the cells of a row
 - E embedding of a cell; a row is H = D * E numbers
 - M masks
-- T cells that are wanted of each row
+- T cells wanted in each row
 - R reconstructions, pairs of a row and a mask
 
 Other sizes are words, such as ``heads``. ``_`` is any size, ``*name`` any number of axes.

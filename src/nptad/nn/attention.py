@@ -50,7 +50,7 @@ def attention(
 def same_width(
     q: Float[Tensor, "*batch N _"], k: Float[Tensor, "*batch C _"], v: Float[Tensor, "*batch C _"]
 ) -> tuple[Float[Tensor, "*batch N width"], Float[Tensor, "*batch C width"], Float[Tensor, "*batch C width"]]:
-    """Pad with zeros to the one width the fused kernel asks of queries, keys and values; no result changes."""
+    """Pad with zeros: the fused kernel needs queries, keys and values of one width. The result does not change."""
     width = max(q.shape[-1], v.shape[-1])
     q, k, v = (F.pad(t, (0, width - t.shape[-1])) if t.shape[-1] < width else t for t in (q, k, v))
     return q, k, v
@@ -66,8 +66,8 @@ def attention_to_context(
 ) -> Float[Tensor, "K heads N value"]:
     """Attention of each row to the context rows and to itself.
 
-    The context part runs in the fused kernel, which also returns log(sum(exp(logits))); the row's own logit joins
-    the softmax through it.
+    The context part runs in the fused kernel, which also returns log(sum(exp(logits))); with that, the row's own logit
+    is added to the softmax.
     """
     scale = 1 / sqrt(q.shape[-1])
     width = v.shape[-1]
@@ -104,7 +104,7 @@ def weights_of_context(
 def _forbidden_entries(
     self_index: Int[Tensor, "K N"] | None, context_k: Float[Tensor, "K heads C padded"]
 ) -> Float[Tensor, "K 1 N C"] | None:
-    """What is added to logits so that rows do not see their ``self_index`` entries."""
+    """Added to logits so that rows do not attend to their ``self_index`` entries."""
     if self_index is None:
         return None
     entries = torch.arange(context_k.shape[2], device=self_index.device)
@@ -116,7 +116,7 @@ def attention_between_cells(q: QueryCells, k: KeyCells, v: KeyCells, drop: Dropo
     """Attention of T cells of each row to its D cells."""
     on_cpu = q.device.type == "cpu"
     if k.shape[3] <= _FEW_CELLS:
-        q, k, v = (t.float() for t in (q, k, v))  # under autocast they come as bfloat16, too coarse for sums of ours
+        q, k, v = (t.float() for t in (q, k, v))  # under autocast they are bfloat16, too coarse for these sums
         if drop is None and on_cpu and not torch.is_grad_enabled():
             at_a_time = max(1, _PAIRS_AT_A_TIME // k[:, :, 0].numel())
             return torch.cat([_FewCells.apply(part, k, v, None) for part in q.split(at_a_time, dim=3)], dim=3)
@@ -132,9 +132,9 @@ def attention_between_cells(q: QueryCells, k: KeyCells, v: KeyCells, drop: Dropo
 class _FewCells(torch.autograd.Function):
     """Attention between the cells of many rows, with dropout factors ``keep``.
 
-    With the rows last, every step is a product of long vectors, one for each of the few numbers of a head; as matrix
-    products they would be thousands of tiny ones, and as broadcast products under autograd they would need
-    intermediates ``width`` times as large. Two to three times faster than either or the fused kernel.
+    With the rows last, every step is a product of long vectors, one for each of the few numbers of a head. Matrix
+    products would be thousands of tiny ones; broadcast products under autograd would need intermediates ``width`` times
+    as large. This is two to three times faster than either, and than the fused kernel.
     """
 
     @staticmethod
@@ -161,9 +161,9 @@ class _FewCells(torch.autograd.Function):
 class _ManyCells(torch.autograd.Function):
     """softmax(q k^T) v for many small matrices.
 
-    A few matrices at a time, so that their weights stay in the cache; backwards they are computed again. Heads here are
-    so narrow that almost all time goes into reading and writing weights: the fused kernel takes half as long again in
-    training, and twice as long or more in scoring.
+    A few matrices are computed at a time, so that their weights stay in the cache; the backward pass computes the
+    weights again. Heads here are so narrow that almost all time goes into reading and writing weights: the fused kernel
+    takes 1.5 times as long in training, and twice as long or more in scoring.
     """
 
     @staticmethod
@@ -178,7 +178,7 @@ class _ManyCells(torch.autograd.Function):
     def backward(ctx: Any, *grads: QueryMatrices) -> tuple[QueryMatrices, KeyMatrices, KeyMatrices]:
         q, k, v, mixed = ctx.saved_tensors
         grad = grads[0].contiguous()
-        # The mean gradient of each softmax's weights, from what they have mixed (Dao et al. 2022).
+        # The mean gradient of each softmax's weights, computed from its output (Dao et al. 2022).
         mean = (grad * mixed).sum(2, keepdim=True)
         results = torch.empty_like(q), torch.empty_like(k), torch.empty_like(v)
         for q_part, k_part, v_part, grad_part, mean_part, to_q, to_k, to_v in _parts(q, k, v, grad, mean, *results):

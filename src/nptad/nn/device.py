@@ -13,7 +13,7 @@ def resolve_device(name: str) -> torch.device:
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
         device = torch.device(name)
-        torch.zeros(1, device=device).cpu()  # there and back: some devices hold shapes but no numbers
+        torch.zeros(1, device=device).cpu()  # copy back to the CPU: some devices (meta) hold no data
     except (RuntimeError, AssertionError, TypeError) as error:
         raise InputError(
             f"device {name!r} cannot be used here ({str(error).splitlines()[0]}); use 'auto' or 'cpu'."

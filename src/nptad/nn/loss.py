@@ -27,9 +27,9 @@ def cell_losses(
 ) -> Float[Tensor, "*rows D"]:
     """Loss of every cell of ``x``; 0 where the cell is missing (NaN).
 
-    A category that training never saw has no probability of its own. It costs what the least expected category
-    costs, and no less than 2 log(n_train + 1): one occurrence in n_train + 1 rows is the most it can claim, and a
-    squared error is twice a negative log-likelihood.
+    A category that was not in training has no probability of its own. Its loss is that of the least expected category,
+    but at least 2 log(n_train + 1): its probability is at most one occurrence in n_train + 1 rows, and a squared error
+    is twice a negative log-likelihood.
     """
     missing = x.isnan()
     x = x.masked_fill(missing, 0.0)  # a NaN would spoil gradients even where its loss is not used

@@ -38,9 +38,9 @@ def usable_sizes(n_features: int, sizes: Iterable[int]) -> tuple[int, ...]:
 def mask_bank(n_features: int, sizes: Iterable[int], max_masks: int, seed: int) -> Bool[Tensor, "M D"]:
     """All subsets of the given sizes, True = hidden.
 
-    When the bank is larger than ``max_masks``, a sample of it without repetition, drawn from ``seed``. If the bank has
-    one size, the sample hides all cells about equally often; otherwise it is uniform. In that case, or if there are too
-    few masks to hide every cell, a :class:`~nptad.errors.MaskBankWarning` says so.
+    If there are more than ``max_masks``, the bank is a sample without repetition, drawn from ``seed``. If all subsets
+    have one size, the sample hides all cells about equally often; otherwise it is uniform. A uniform sample, or one too
+    small to hide every cell, gives a :class:`~nptad.errors.MaskBankWarning`.
 
     Examples
     --------
@@ -74,7 +74,7 @@ def mask_bank(n_features: int, sizes: Iterable[int], max_masks: int, seed: int) 
 
 
 def _deal_subsets(n_features: int, size: int, count: int, random: np.random.Generator) -> list[tuple[int, ...]]:
-    """Subsets of one size: the features are shuffled and dealt out, again and again; what comes up twice is dropped."""
+    """Subsets of one size: the features are shuffled and dealt out, again and again; duplicate subsets are dropped."""
     chosen: set[tuple[int, ...]] = set()
     deck: list[int] = []
     while len(chosen) < count:

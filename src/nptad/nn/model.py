@@ -51,7 +51,7 @@ class Pass:
     drop_attention: Dropout | None
     """Dropout of attention weights; None where there is none, which allows the fused kernel."""
     wanted: Int[Tensor, "K N T"] | None = None
-    """The cells that matter in the end; None for all."""
+    """The cells to predict; None for all."""
 
 
 class NPT(nn.Module):
@@ -94,7 +94,7 @@ class NPT(nn.Module):
 
         first = torch.tensor((0, *layout.cardinalities)).cumsum(0)[:-1]
         allowed = torch.arange(n_classes) < torch.tensor(layout.cardinalities).reshape(-1, 1)
-        with torch.no_grad():  # padding must not count in the norms that LAMB goes by
+        with torch.no_grad():  # padding must not count in the norms that LAMB uses
             self.out_category.mul_(allowed[:, None])
             self.out_category_bias.mul_(allowed)
         is_category = torch.arange(n_features) >= layout.n_numeric
@@ -159,8 +159,8 @@ class NPT(nn.Module):
     ) -> Prediction:
         """Reconstruct rows that attend to the context and to themselves, never to one another.
 
-        Only the ``wanted`` cells of the prediction are right: the last block leaves out the others. For rows that are
-        part of the context, ``self_index`` is the entry to leave out; -1 for none.
+        Only the ``wanted`` cells of the prediction are valid: the last block skips the others. For rows that are part
+        of the context, ``self_index`` is the entry to leave out; -1 for none.
         """
         layers = iter(cache)
 
@@ -215,7 +215,7 @@ class NPT(nn.Module):
             size = self.in_category.shape[1]
             member = torch.arange(len(x), device=x.device)[:, None, None] * size
             rows = F.embedding(codes.clamp(min=0) + self._first_category + member, self.in_category.flatten(0, 1))
-            # An unseen category has an all-zero one-hot vector, as a hidden cell has.
+            # An unseen category has an all-zero one-hot vector, like a hidden cell.
             parts.append(rows * ((codes != UNSEEN) & ~hidden[..., n_numeric:]).unsqueeze(-1))
         constant = self.in_bias + self.index_embedding + self.type_embedding[:, self._is_category]
         return torch.cat(parts, dim=2) + (hidden.unsqueeze(-1) * self.in_mask[:, None] + constant[:, None])
@@ -248,7 +248,8 @@ class NPT(nn.Module):
 def _weight(random: MemberRandom, shape: tuple[int, ...], fan_in: int) -> nn.Parameter:
     """Uniform within 1/sqrt(fan_in), the usual start of a linear layer.
 
-    A weight for a kind of column that the table does not have is empty and takes no gradient: torch would warn.
+    If the table has no column of a kind, the weight for that kind is empty; it takes no gradient, since torch would
+    warn.
     """
     value = random.uniform(shape, -1 / sqrt(fan_in), 1 / sqrt(fan_in))
     return nn.Parameter(value, requires_grad=value.numel() > 0)
@@ -315,7 +316,7 @@ class RowBlock(Block):
 
 
 class LowRankRowBlock(RowBlock):
-    """ABD for wide tables: whole rows decide who attends to whom, but values are mixed cell by cell.
+    """ABD for wide tables: attention weights come from whole rows, but values are mixed cell by cell.
 
     Queries and keys are small projections of the flattened row; values, output, residual and feed-forward act on
     each cell with weights shared by all cells, and heads split the embedding. 2 H * rank + 11 E^2 weights instead

@@ -13,7 +13,7 @@ _HALF_WORD = 2**16
 def spawn_seeds(random_state: int | np.random.Generator | np.random.RandomState | None, n: int) -> list[int]:
     """Draw ``n`` independent 63-bit seeds from what scikit-learn users pass as ``random_state``.
 
-    The first seeds do not depend on ``n``: member 0 of one is member 0 of eight.
+    The first seeds do not depend on ``n``: member 0 is the same in an ensemble of one and of eight.
     """
     if random_state is None:
         root = np.random.SeedSequence()
@@ -28,14 +28,14 @@ class MemberRandom:
     """K independent random streams that fill tensors with a leading member axis.
 
     NumPy's SFC64, read as raw 64-bit words: drawing dropout masks with torch took a fifth of a small training step,
-    this takes a twentieth. Words are all that is ever drawn, so four of them are a stream's whole state.
+    this takes a twentieth. Only whole words are drawn, so a stream's state is four words.
     """
 
     def __init__(self, seeds: list[int]) -> None:
         self.streams = [np.random.SFC64(seed) for seed in seeds]
 
     def part(self, members: slice) -> MemberRandom:
-        """The streams of some members; what is drawn from them is drawn here too."""
+        """The streams of some members, shared: drawing from them advances these streams too."""
         part = MemberRandom([])
         part.streams = self.streams[members]
         return part
@@ -72,7 +72,7 @@ class MemberRandom:
         return torch.from_numpy(np.argsort(self._words(n), axis=1, kind="stable"))
 
     def branch(self, number: int) -> None:
-        """Go on with streams of their own for each number, the same on every machine; 0 keeps the streams."""
+        """Switch to other streams for each ``number``, the same on every machine; 0 keeps the streams."""
         if number:
             words = self.state().numpy().view(np.uint64)
             self.streams = [np.random.SFC64([number, *map(int, state)]) for state in words]

@@ -1,11 +1,11 @@
-"""What a score means: p-values and thresholds from scores of training rows under members that never saw them.
+"""P-values and thresholds, from scores of training rows under members that never saw them.
 
-A fresh normal row and a training row that member k left out are alike to member k. So the score of a new row under
-k is compared with the left-out rows' scores under that same k (cross-conformal, as in CV+), never an average over
-members with scores of single members. Within one fold such a p-value is exactly valid. Pooled over folds it is only
-nearly so: in the worst case a rate of ``a`` can become ``2 a``; in practice it stays at or somewhat below ``a``, since
-members do not all raise the same false alarm. Means, spreads and category lists come from all training rows, which
-new rows had no part in; that matters by about one row in n.
+Member k cannot tell a new normal row from a training row that it left out. So the score of a new row under member k is
+compared with the scores of the left-out rows under the same member (cross-conformal, as in CV+). An average over
+members is never compared with scores of single members. Within one fold such a p-value is exactly valid. Pooled over
+folds it is only nearly valid: in the worst case a rate of ``a`` can become ``2 a``; in practice it stays at or somewhat
+below ``a``, since members do not all raise the same false alarm. Means, standard deviations and category lists come
+from all training rows, left-out rows included but not new rows; the effect is about that of one row in n.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from nptad.tables.frames import build_frame
 from nptad.validation import is_number, require
 
 DEFAULT_RATE = 0.01
-"""False-alarm rate if nothing else is asked, and share of the rows that is flagged in a table that is its own training
-set; at least one row in all that p-values compare with."""
+"""Default false-alarm rate, and default share of rows to flag in a table that is its own training set. With few rows
+both are higher: one row of all that p-values compare with."""
 
 CALIBRATION_ROWS = 2000
-"""Training rows at most that p-values compare with; a random sample of more."""
+"""Largest number of training rows that p-values compare with; if there are more, a random sample."""
 
 
 def p_values(
@@ -38,12 +38,12 @@ def p_values(
     Parameters
     ----------
     scores : ndarray
-        Scores of the judged rows under each member, higher = more anomalous.
+        Scores of the rows under each member, higher = more anomalous.
     calibration : ndarray
-        Scores of calibration rows under the members that never saw them, NaN elsewhere; at least one in each row. A
-        row that several members left out counts in equal parts under each.
+        Scores of calibration rows under the members that never saw them, NaN elsewhere; each row has at least one. If
+        several members left out a row, it counts in equal parts under each of them.
     self_index : ndarray, optional
-        The calibration row that a judged row itself is; it is not compared with itself. -1 for none.
+        For each row that is itself a calibration row, its position there: it is not compared with itself. -1 for none.
 
     Returns
     -------
@@ -76,8 +76,8 @@ def benjamini_hochberg(p: Float[np.ndarray, " N"], fdr: float) -> Bool[np.ndarra
     """Select rows such that on average at most a share ``fdr`` of the selected ones is normal.
 
     The k smallest p-values are selected, for the largest k whose k-th smallest is at most ``fdr * k / N``. Conformal
-    p-values against the same calibration rows are dependent, but in a way that leaves the promise intact (positive
-    regression dependence: Bates et al., Testing for outliers with conformal p-values, 2023; shown for one fold).
+    p-values against the same calibration rows are dependent, but the guarantee still holds (positive regression
+    dependence: Bates et al., Testing for outliers with conformal p-values, 2023; shown for one fold).
 
     Examples
     --------
@@ -91,16 +91,16 @@ def benjamini_hochberg(p: Float[np.ndarray, " N"], fdr: float) -> Bool[np.ndarra
 
 
 def threshold(scores: Float[np.ndarray, " N"], share: float) -> float:
-    """The score (higher = more normal) below which a share of the training rows lies: the line for a contamination.
+    """The score (higher = more normal) below which a share of the training rows lies: the contamination threshold.
 
-    Of fresh normal rows about the same share falls below it, but not much less than one in n + 1: for rates near or
-    below that, p-values tell what cannot be told.
+    About the same share of new normal rows falls below it, but not much less than one in n + 1. For rates near or below
+    that, use p-values: they state this limit.
     """
     return float(np.quantile(scores, share))
 
 
 def rows_needed(rate: float) -> int:
-    """Calibration rows from which on a p-value can be as small as ``rate``: the smallest n with 1 / (n + 1) <= rate.
+    """Calibration rows needed for a p-value as small as ``rate``: the smallest n with 1 / (n + 1) <= rate.
 
     Examples
     --------
@@ -127,7 +127,7 @@ class Calibration:
         scores: Float[np.ndarray, " N"],
         training_row: Int[np.ndarray, " N"],
     ) -> Float[np.ndarray, " N"]:
-        """P-values of rows with these scores; ``training_row`` tells which training row each is, -1 for a new one.
+        """P-values of rows with these scores; ``training_row`` is the training row that each row is, -1 for a new row.
 
         The p-value of a training row is its rank among all training rows. It is exactly valid, since folds are drawn
         at random; within the row's fold it would be K times coarser.
@@ -143,7 +143,7 @@ class Calibration:
 
 @dataclass(frozen=True)
 class Detection:
-    """Which rows are anomalies, and how sure that is."""
+    """Which rows are anomalies, with scores and p-values."""
 
     score: Float[np.ndarray, " N"]
     """Anomaly score of each row, higher = more anomalous: minus ``score_samples``."""
@@ -155,9 +155,9 @@ class Detection:
     """Rows with a p-value up to this are flagged: the false-alarm rate, or the largest p-value that the false
     discovery rate allows, 0 if it allows none."""
     rule: Literal["fdr", "false_alarm_rate"]
-    """What is held: the share of normal rows among the flagged, or of flagged rows among the normal."""
+    """The controlled rate: the share of normal rows among the flagged, or of flagged rows among the normal."""
     rate: float
-    """At which rate."""
+    """Its value."""
     backend: str
     """Library of the frame that :meth:`frame` makes."""
     training_row: Int[np.ndarray, " N"] = field(repr=False, default_factory=lambda: np.empty(0, int))
@@ -166,9 +166,9 @@ class Detection:
     """Score of each row under each member; NaN where a member has seen the row."""
 
     def ranking(self) -> Int[np.ndarray, " N"]:
-        """All rows, the flagged ones first, and among these and the others the highest scores first.
+        """All rows: first the flagged ones, then the others, each group with the highest scores first.
 
-        Members compare with the rows they left out, so a flagged row can have a lower score than one that is not.
+        Each member compares with the rows it left out, so a flagged row can have a lower score than one that is not.
         """
         return np.lexsort((-self.score, ~self.anomaly))
 
@@ -185,19 +185,19 @@ class Detection:
 
 @dataclass(frozen=True)
 class DecisionRule:
-    """The rate that is to be held."""
+    """The rate to control."""
 
     name: Literal["fdr", "false_alarm_rate"]
     rate: float
     called: str = ""
-    """What the user knows the rate as, if not by its name."""
+    """The name that the user gave the rate by, if it is another one."""
 
     def __post_init__(self) -> None:
         is_rate = is_number(self.rate) and 0 < self.rate < 1
         require(is_rate, self.called or self.name, "a number between 0 and 1", self.rate)
 
     def require_rows(self, n_rows: int) -> None:
-        """Refuse a rate that no p-value can reach."""
+        """Reject a rate that no p-value can reach."""
         if 1 / (n_rows + 1) > self.rate:
             raise InputError(
                 f"{self.called or self.name}={self.rate:g} needs at least {rows_needed(self.rate):,} training rows "
@@ -214,7 +214,7 @@ class DecisionRule:
 
 
 def make_rule(fdr: Any, false_alarm_rate: Any, n_rows: int) -> DecisionRule:
-    """The rule that was asked for; by default a false-alarm rate of 1 %, or the lowest that ``n_rows`` can tell."""
+    """The requested rule; by default a false-alarm rate of 1 %, or the lowest rate that ``n_rows`` allows."""
     if fdr is not None and false_alarm_rate is not None:
         raise InputError("fdr and false_alarm_rate are two rules; give one of them.")
     if fdr is not None:
@@ -234,7 +234,7 @@ def report_limits(
     n_rows: int,
     n_members: int,
 ) -> None:
-    """Say in one warning what the p-values cannot tell."""
+    """Warn once about the limits of the p-values."""
     notes = []
     n_known, n_judged = int((training_row >= 0).sum()), len(anomaly)
     fewest = int(np.ceil(np.round(n_judged / (n_rows + 1) / rule.rate, 6)))

@@ -36,12 +36,12 @@ _BASELINE_ROWS = 1000
 
 
 _LARGEST_BASELINE_LOSS = 25.0
-"""Largest loss of a cell in the baseline: five standard deviations off."""
+"""Largest loss of a cell in the baseline: that of a number five standard deviations off."""
 
 
 _NEIGHBOURS = 16
-"""Neighbours for each row of the context: more neighbours make the distance more telling, and a distance costs less
-than attention."""
+"""Neighbours per context row: more neighbours make the distance more informative, and a distance costs less than
+attention."""
 
 
 _SMALLEST_BASELINE_DISTANCE = 0.001
@@ -65,17 +65,17 @@ class Ensemble:
     row_keys: UInt64[np.ndarray, " N"]
     """Key of every training row, by which it is recognised."""
     context: Float[np.ndarray, "kept D"]
-    """The encoded training rows that any member looks at."""
+    """The encoded training rows that at least one member uses as context or as neighbours."""
     context_rows: Int[np.ndarray, "K C"]
     """Rows of ``context`` that make each member's context."""
     neighbour_rows: Int[np.ndarray, "K neighbours"]
-    """Rows of ``context`` of which the nearest one counts in each member's score."""
+    """Rows of ``context`` that each member searches for the nearest one."""
     context_source: Int[np.ndarray, " kept"]
     """Training row behind each row of ``context``."""
     mask_scale: Float[np.ndarray, " M"]
-    """What the loss under each mask is divided by."""
+    """Divisor of the loss under each mask."""
     nearest_scale: float
-    """What the distance from the nearest neighbour is divided by; 1 unless it is part of the score."""
+    """Divisor of the distance from the nearest neighbour; 1 if the distance is not part of the score."""
 
     def __getstate__(self) -> dict[str, Any]:
         """Pickle the fields only: the cached contexts are many times their size and quickly computed."""
@@ -175,7 +175,7 @@ def fit_ensemble(
     checkpoint: str | Path | None = None,
     report: Callable[[dict[str, Any]], None] | None = None,
 ) -> tuple[Ensemble, History]:
-    """Train one member per seed after the first two, which draw the folds and contexts, and the mask bank."""
+    """Train one member per seed, except the first two: these draw the folds and contexts, and the mask bank."""
     fold_seed, bank_seed, *member_seeds = seeds
     masks = mask_bank(layout.n_features, settings.mask_sizes, settings.max_masks, bank_seed)
     left_out = left_out_rows(len(x), len(member_seeds), fold_seed)
@@ -220,7 +220,7 @@ def assemble(model: NPT, masks: Tensor, x: np.ndarray, left_out: np.ndarray, fol
 
 
 def _sample(rows: Int[np.ndarray, "K rows"], size: int, random: np.random.Generator) -> Int[np.ndarray, "K sampled"]:
-    """``size`` of the rows of each member, in order; all if there are no more."""
+    """A sample of ``size`` rows of each member, in order; all rows if there are no more."""
     if size >= rows.shape[1]:
         return rows
     return np.stack([np.sort(random.choice(r, size, replace=False)) for r in rows])
@@ -253,8 +253,9 @@ def _left_out_rows_per_member(
 ) -> Iterator[tuple[Member, Float[Tensor, "rows D"], Int[Tensor, " rows"] | None]]:
     """Some training rows that each member left out; for a single member, any rows with their self index.
 
-    Baselines are pooled over the members and bounded: in the mean over a small fold, or with a huge loss, a row would
-    shrink its own score and hide others that are odd in the same column.
+    Baselines are pooled over the members, and losses in them are bounded. Otherwise an odd row could raise the baseline
+    of a small fold, or any baseline by a huge loss. This would lower its own score and hide other rows that are odd in
+    the same column.
     """
     for member, left_out in zip(ensemble.members, ensemble.left_out, strict=True):
         rows = np.flatnonzero(left_out) if ensemble.n_members > 1 else np.arange(len(x))

@@ -40,9 +40,9 @@ class MemberAssignment:
     """The training row that the row is, the first of several copies; -1 for a new row."""
 
     def mean(self, scores: Float[np.ndarray, "N K"]) -> Float[np.ndarray, " N"]:
-        """Score of each row from those under each member, which are NaN where the row is not assigned.
+        """Score of each row from its scores under each member, which are NaN where the row is not assigned.
 
-        The geometric mean: one member of many with a huge score does not make an outlier.
+        It is the geometric mean: a huge score under one of many members does not make the row an outlier.
         """
         with np.errstate(divide="ignore"):  # a row without any observed cell scores 0
             return np.exp(np.where(self.weights > 0, np.log(scores) * self.weights, 0.0).sum(axis=1))
@@ -51,7 +51,7 @@ class MemberAssignment:
 def row_keys(x: Float[np.ndarray, "N D"]) -> UInt64[np.ndarray, " N"]:
     """A 64-bit key for each encoded row, equal for equal rows.
 
-    Standardised numbers count to four decimals: a table keeps its keys on the way through a float32 or text file.
+    Standardised numbers are rounded to four decimals, so that a table written to a float32 or text file keeps its keys.
     """
     canonical = np.where(np.isnan(x), np.float32(np.nan), np.round(x, 4) + np.float32(0))  # one NaN, one zero
     digests = b"".join(

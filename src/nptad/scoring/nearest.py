@@ -1,7 +1,8 @@
 """How far a row is from the nearest training row.
 
-Reconstruction asks whether the cells of a row fit one another. A row can pass and still be like no row of the training
-set; its nearest one tells. Rows are compared as by Gower (A general coefficient of similarity, Biometrics 27, 1971).
+Reconstruction tests whether the cells of a row fit one another. A row can pass this test and still be unlike every
+training row; the distance from the nearest one shows that. The distance is Gower's (A general coefficient of
+similarity, Biometrics 27, 1971).
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ _PAIRS_AT_ONCE = 2**18
 """Pairs of rows (rows x neighbours) compared at once, few enough to stay in the processor's cache."""
 
 _FEW = 3
-"""Nearest neighbours that tell what a cell has to do with the distance."""
+"""Nearest neighbours over which the effect of a cell on the distance is averaged."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +29,7 @@ class NeighbourColumn:
     numeric: bool
     """Numbers, not categories."""
     unit: Float[Tensor, ""]
-    """What numbers are divided by: the range of the column."""
+    """Divisor of numbers: the range of the column."""
     values: Float[Tensor, " neighbours"]
     """Its cells, numbers in units."""
     gaps: Int[Tensor, " missing"]
@@ -52,7 +53,7 @@ class NeighbourColumn:
     def _mean_differences(self, cells: Float64[Tensor, " N"]) -> Float[Tensor, " N"]:
         """How much cells differ from the known ones on average.
 
-        By bisection: a mean over so many pairs would cost more than all else.
+        Computed by bisection: averaging over all pairs would cost more than everything else.
         """
         n_known = len(self.known)
         if n_known == 0:
@@ -66,8 +67,8 @@ class NeighbourColumn:
 def prepare_neighbours(rows: Float[Tensor, "neighbours D"], layout: CellLayout) -> list[NeighbourColumn]:
     """The columns of encoded rows, ready for comparisons.
 
-    A number's unit is the range of its column, but at least the standard deviation that encoded numbers have: among
-    some of the rows a column can be almost constant.
+    A number's unit is the range of its column, but at least 1, the standard deviation of encoded numbers: in a subset
+    of the rows a column can be almost constant.
     """
     columns = []
     for j, values in enumerate(rows.T):
@@ -88,8 +89,8 @@ def nearest_distances(
     """Distance of each row from the nearest of its neighbours: the mean over its cells.
 
     Numbers differ by a share of the neighbours' range, categories by 0 or 1. A missing cell of the row does not count.
-    One of a neighbour tells nothing: it differs by as much as the others do on average. 0 for a row without any
-    observed cell; infinite if there is no other row.
+    A missing cell of a neighbour counts as the average difference from the known cells of its column. The distance is 0
+    for a row without any observed cell, and infinite if there is no other row.
 
     Parameters
     ----------
@@ -98,7 +99,8 @@ def nearest_distances(
     neighbours : list of NeighbourColumn
         From :func:`prepare_neighbours`.
     self_index : Tensor, optional
-        Place of each row among the neighbours, which is left out, though not from ranges and averages; -1 for none.
+        Place of each row among the neighbours, -1 for none. The row is not its own neighbour, but still counts in
+        ranges and averages.
 
     Examples
     --------
@@ -132,7 +134,7 @@ def nearest_without_each_cell(
 ) -> tuple[Nearest, list[Nearest]]:
     """The nearest neighbours of each row, and those that are nearest when one of its D cells is ignored.
 
-    For few rows: it takes many times the time of :func:`nearest_distances`.
+    Only for few rows: it takes many times as long as :func:`nearest_distances`.
     """
     totals = _totals(x, neighbours, self_index)
     n_others = totals.shape[1] - (self_index is not None)

@@ -1,8 +1,8 @@
-"""The anomaly score: reconstruction losses over the mask bank, made one number, against a cached context.
+"""The anomaly score: reconstruction losses over the mask bank against a cached context, reduced to one number.
 
-The context is run once; afterwards a row attends to the cached keys and values and to itself, and to nothing else.
-So a score is a property of the row and the model: equal to 1e-5 (relative) whatever else is in the batch, and the same
-bits for the same call on the same machine.
+The context is run once; afterwards a row attends only to the cached keys and values and to itself. So a score depends
+on the row and the model alone: it is equal to 1e-5 (relative) whatever else is in the batch, and bit for bit the same
+for the same call on the same machine.
 
 Cost of scoring a row: masks x (layers x H^2 + context x H) for the full row attention, H = features x embedding, and
 features x neighbours for the nearest one.
@@ -29,7 +29,7 @@ CACHE_FRIENDLY = 2 * 2**20
 """Bytes of the widest activation in a chunk; more would spill out of the processor's cache and be slower."""
 
 _LOSSES_AT_ONCE = 2**18
-"""Losses (rows x masks) held before they are reduced to scores and progress is told."""
+"""Losses (rows x masks) held before they are reduced to scores and progress is reported."""
 
 SCALE_FLOOR = 0.01
 """Masks are scaled by no less than this: below a hundredth of a column's variance a loss is noise."""
@@ -44,16 +44,16 @@ class Member:
     cache: ContextCache
     """Keys and values of its context rows."""
     neighbours: list[NeighbourColumn]
-    """The rows of which the nearest one counts."""
+    """The rows that are searched for the nearest one."""
     n_train: int
     """Rows it was trained on."""
     mask_scale: Float[Tensor, " M"]
-    """What the loss under each mask is divided by; ones for the paper's score."""
+    """Divisor of the loss under each mask; ones for the paper's score."""
     nearest_scale: float
-    """What the distance from the nearest neighbour is divided by."""
+    """Divisor of the distance from the nearest neighbour."""
 
     def unscaled(self, n_masks: int) -> Member:
-        """The same with losses as they are, for a bank of so many masks."""
+        """The same member with unscaled losses, for a bank of this many masks."""
         return replace(self, mask_scale=self.mask_scale.new_ones(n_masks))
 
 
@@ -66,7 +66,7 @@ def prepare_member(
     neighbours: Float[Tensor, "neighbours D"] | None = None,
     nearest_scale: float = 1.0,
 ) -> Member:
-    """Run the context rows once and keep what queries need of them; without others they are the neighbours."""
+    """Run the context rows once and keep their keys and values; they are the neighbours too unless others are given."""
     model = model.eval()
     cache = model.context(context.unsqueeze(0))
     near = prepare_neighbours(context if neighbours is None else neighbours, model.layout)
@@ -96,10 +96,10 @@ def score_rows(
         Over masks; see :class:`nptad.Settings`. Masks that hide only missing cells do not count; a row without any
         observed cell scores 0.
     self_index : Tensor, optional
-        For rows of the training set, their entry in the context, which is left out; -1 for none. Neighbours other than
-        the context must not be given then.
+        For training rows, their entry in the context, which is left out; -1 for none. In that case the context must
+        also be the neighbours.
     advance : callable, optional
-        Told the number of rows finished since the last call.
+        Called with the number of rows finished since the last call.
     """
     scores = np.zeros(len(x))
     at_once = max(1, _LOSSES_AT_ONCE // len(masks))
@@ -141,7 +141,7 @@ def mask_losses(
 
 
 def counted_masks(x: Float[Tensor, "N D"], masks: Bool[Tensor, "M D"]) -> Bool[Tensor, "N M"]:
-    """Whether a mask hides a cell that is there; others do not count in a row's mean."""
+    """Whether a mask hides an observed cell; other masks do not count in a row's mean."""
     return (~x.isnan()).float() @ masks.float().T > 0
 
 
@@ -169,7 +169,7 @@ def pair_losses(
             a, b = first[chunk.place], second[chunk.place]
             of_pair = chunk.losses.gather(1, pairs[chunk.place])
             losses[i, b, a], losses[i, a, b] = of_pair[:, 0], of_pair[:, 1]
-    # A missing cell is ignored anyway; in a mask, the other one stands for both.
+    # Ignoring a missing cell changes nothing, but a mask of both counts the other cell twice: its loss alone is right.
     alone = losses.diagonal(dim1=1, dim2=2).unsqueeze(1).expand_as(losses)
     return torch.where(x.gather(1, cells).isnan().unsqueeze(2), alone, losses)
 
@@ -183,8 +183,8 @@ def context_weights(
 ) -> Float[Tensor, "N C"]:
     """How much every row attends to each context row, averaged over heads, layers and masks.
 
-    Masks count as they do in the score. What a row of weights lacks to 1 went to the row itself; all of it if there
-    is no row attention.
+    Masks count as they do in the score. The rest up to 1 went to the row itself; without row attention, that is all
+    of it.
     """
     n_context = member.cache[0][0].shape[2] if member.cache else 0
     total = x.new_zeros(len(x), n_context, dtype=torch.float64)
@@ -204,15 +204,15 @@ def context_weights(
 
 
 def mean_losses(losses: Float[Tensor, "N M"], counted: Bool[Tensor, "N M"]) -> Float[Tensor, " M"]:
-    """Mean over rows of the losses under each mask that counts, the scale of normalised scores."""
+    """Mean over rows of the losses under each mask, where the mask counts: the scale of normalised scores."""
     return (losses.sum(0) / counted.sum(0).clamp(min=1)).clamp(min=SCALE_FLOOR)
 
 
 def log_above_one(losses: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
-    """Losses of cells, what exceeds 1 (a number off by its standard deviation) by its logarithm.
+    """Losses of cells, with a logarithm above 1 (the loss of a number off by one standard deviation).
 
-    Columns that hardly vary have huge standardised values now and then, in normal rows too. As they are, a few such
-    cells would decide the score of a wide row alone. The logarithm goes on where the loss stops, at the same slope.
+    Columns that hardly vary have huge standardised values now and then, in normal rows too. Without the logarithm, a
+    few such cells would decide the score of a wide row. Value and slope are continuous at 1.
 
     Examples
     --------
@@ -223,10 +223,10 @@ def log_above_one(losses: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
 
 
 def with_nearest(losses: Float[Tensor, " N"], distances: Float[Tensor, " N"]) -> Float[Tensor, " N"]:
-    """One score of losses and distances from the nearest neighbour, each in units of its baseline.
+    """One score from losses and distances to the nearest neighbour, each in units of its baseline.
 
-    Losses are squared errors, so distances are squared too. Of the two, the larger one decides: the root of the sum of
-    their squares. A sum would let the one that sees nothing blur what the other sees.
+    Losses are squared errors, so distances are squared too. The score is the root of the sum of squares of the two, so
+    that the larger one dominates. In a plain sum, noise in one would hide what the other detects.
 
     Examples
     --------
@@ -304,7 +304,7 @@ def _hidden_cells(masks: Bool[Tensor, "M D"]) -> Int[Tensor, "M T"]:
 
 
 def _chunk_rows(member: Member, n_features: int, leave_out: bool) -> int:
-    """How many reconstructions fit into the memory budget, at most as many as are good for the cache."""
+    """How many reconstructions fit into the memory budget and into the cache."""
     settings, model = member.model.settings, member.model
     width = n_features * settings.embedding_dim
     n_context = member.cache[0][0].shape[2] if member.cache else 0

@@ -1,13 +1,14 @@
 """From the scores of a view to surprise: minus the log of the share of normal rows that look at least as odd.
 
 The share comes from out-of-fold scores of n training rows. Up to the largest of them it is the conformal p-value
-(1 + rows that score at least as high) / (1 + n). Beyond, no row can tell, and the share follows the tail: a generalised
-Pareto distribution fitted to the last tenth of the scores, as extreme value theory has it (Pickands, Annals of
-Statistics 3, 1975). So the promise of a p-value, that a normal row has one of at most ``a`` with a chance of at most
-``a``, rests on exchangeability alone for every ``a`` of 1 / (n + 1) and more, ties and discrete scores included; below
-that it rests on the tail as well.
+(1 + rows that score at least as high) / (1 + n). Beyond the largest score there are no rows to count, and the share
+comes from a fitted tail: a generalised Pareto distribution fitted to the highest tenth of the scores, as extreme value
+theory suggests (Pickands, Annals of Statistics 3, 1975). The guarantee of a p-value is that a normal row gets a value
+of at most ``a`` with a probability of at most ``a``. For every ``a`` of at least 1 / (n + 1) it rests on
+exchangeability alone, ties and discrete scores included; for smaller ``a`` it rests on the tail as well.
 
-Tails that end are taken for exponential ones, so that surprise goes on growing and errs on the side of too little.
+A tail with a finite end is replaced by an exponential one, so that surprise keeps growing and is rather too low than
+too high.
 """
 
 from __future__ import annotations
@@ -22,14 +23,14 @@ _TAIL = 0.1
 """Share of the scores that the tail is fitted to."""
 
 _FEWEST = 10
-"""Scores that a tail is fitted to at least, if that is no more than half of them."""
+"""Smallest number of scores that a tail is fitted to, if that is no more than half of them."""
 
 _PRIOR_SHAPE = 0.5
-"""The shape that is drawn to, that of a heavy tail: a few scores say little about a shape, and too light a tail finds
-normal rows impossible."""
+"""The shape that estimates are shrunk towards, that of a heavy tail: a few scores determine a shape poorly, and too
+light a tail gives normal rows a share of nearly 0."""
 
 _PRIOR_ROWS = 10
-"""How much it is drawn to it, in rows."""
+"""Strength of this shrinkage, in rows."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +54,7 @@ class Surprise:
         """Learn from out-of-fold scores of training rows, (n,), higher = more odd."""
         ordered = np.sort(np.asarray(scores, dtype=np.float64))
         n = len(ordered)
-        n_tail = max(int(_TAIL * n), min(_FEWEST, n // 2))  # none of a single row
+        n_tail = max(int(_TAIL * n), min(_FEWEST, n // 2))  # 0 for a single row
         start = ordered[n - 1 - n_tail]
         beyond = ordered[ordered > start] - start
         scale, shape = fit_tail(beyond)
@@ -75,15 +76,15 @@ class Surprise:
         return np.exp(-self.apply(scores))
 
     def extrapolates(self, scores: np.ndarray) -> np.ndarray:
-        """Where the scores lie beyond all training rows, so that the fitted tail alone tells the share."""
+        """Where the scores lie beyond all training rows, so that the share comes from the fitted tail alone."""
         return scores > self.scores[-1]
 
 
 def surprise_among_others(scores: np.ndarray) -> np.ndarray:
-    """The surprise of each score of training rows, (n,), to a :class:`Surprise` fitted to all the others.
+    """The surprise of each training row's score, (n,), under a :class:`Surprise` fitted to all the others.
 
-    What a new row's surprise is compared with, or combined with that of other views: had a row a part in what it is
-    compared with, none could be beyond all rows, as some new ones are.
+    New rows' surprises are compared with these, and they are combined with those of other views. A row must not be
+    compared with itself: otherwise no training row could lie beyond all rows, as some new rows do.
 
     Examples
     --------
@@ -100,7 +101,7 @@ def surprise_among_others(scores: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class CombinedSurprise:
-    """From the scores of several views to one score, and what it means.
+    """From the scores of several views to one score and its p-value.
 
     Examples
     --------
@@ -114,7 +115,7 @@ class CombinedSurprise:
     views: tuple[Surprise, ...]
     """The surprise of each view."""
     whole: Surprise
-    """That of the combined score."""
+    """The surprise of the combined score."""
 
     @classmethod
     def fit(cls, out_of_fold: Sequence[np.ndarray]) -> tuple[Self, np.ndarray]:
@@ -123,7 +124,7 @@ class CombinedSurprise:
         return cls(tuple(Surprise.fit(view) for view in out_of_fold), Surprise.fit(scores)), scores
 
     def by_view(self, scores: Sequence[np.ndarray]) -> np.ndarray:
-        """The surprise of new rows to each view and member, (V, m, K), from their scores (m, K), or (m, 1) for all."""
+        """The surprise of new rows under each view and member, (V, m, K), from scores (m, K), or (m, 1) for all."""
         return np.stack(np.broadcast_arrays(*(s.apply(view) for s, view in zip(self.views, scores, strict=True))))
 
     def score(self, scores: Sequence[np.ndarray]) -> np.ndarray:
@@ -131,16 +132,16 @@ class CombinedSurprise:
         return combine(self.by_view(scores)).mean(axis=1)
 
     def p_values(self, scores: Sequence[np.ndarray]) -> np.ndarray:
-        """The share of normal rows that are at least as odd, (m,), each member's compared with the training rows'."""
+        """The share of normal rows that are at least as odd, (m,); each member is compared with the training rows."""
         return np.exp(-self.whole.apply(combine(self.by_view(scores))).mean(axis=1))
 
 
 def combine(surprises: np.ndarray) -> np.ndarray:
-    """One surprise of several, (V, ...) -> (...): a mean that leans to the largest.
+    """One surprise from several, (V, ...) -> (...): a mean that gives the largest the most weight.
 
     Minus the log of the shares' power mean of order -1/2 (Vovk and Wang, Combining p-values via averaging, Biometrika
-    107, 2020). Views of different kinds see different anomalies: the plain mean lets those that see nothing outvote the
-    one that does, the maximum follows the noisiest of them.
+    107, 2020). Views of different kinds detect different anomalies. In the plain mean, the views that detect nothing
+    hide the one that does; the maximum follows the noisiest view.
 
     Examples
     --------
@@ -152,11 +153,11 @@ def combine(surprises: np.ndarray) -> np.ndarray:
 
 
 def fit_tail(excess: np.ndarray) -> tuple[float, float]:
-    """Scale and shape of a generalised Pareto distribution from its sample, ascending; a scale of 0 without one.
+    """Scale and shape of a generalised Pareto distribution from an ascending sample; scale 0 for an empty sample.
 
     The estimator of Zhang and Stephens (Technometrics 51, 2009): a mean over a grid, weighted by the likelihood. Its
-    shape is drawn to that of a heavy tail as by a few more rows (as do Vehtari et al., Pareto smoothed importance
-    sampling, JMLR 25, 2024) and is not below 0, that of the exponential.
+    shape is shrunk towards that of a heavy tail as if by a few more rows (as in Vehtari et al., Pareto smoothed
+    importance sampling, JMLR 25, 2024) and is at least 0, the shape of the exponential.
 
     Examples
     --------
@@ -179,7 +180,7 @@ def fit_tail(excess: np.ndarray) -> tuple[float, float]:
 
 
 def _shape_and_rate(theta: np.ndarray, excess: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The likeliest shape and 1 / scale if minus their product is ``theta``; of an exponential tail if that is 0."""
+    """The likeliest shape and 1 / scale if minus their product is ``theta``; an exponential tail if ``theta`` is 0."""
     shape = np.log1p(-theta[:, None] * excess).mean(axis=1)
     flat = np.abs(theta) * excess[-1] < 1e-9
     return shape, np.where(flat, 1 / excess.mean(), -theta / np.where(flat, 1.0, shape))

@@ -58,8 +58,9 @@ class ViewScore:
     def explain(self, x: Float[np.ndarray, "n D"]) -> Float[np.ndarray, "n V D"]:
         """What each cell adds to the score in each view; the sum over views and cells is the score.
 
-        The views share the score as they make it: the combination follows the exponential of half a surprise. Within a
-        view the cells share by how much less odd the row would be without them; if no cell makes a difference, equally.
+        Each view's share of the score is proportional to the exponential of half its surprise, as in the combination.
+        Within a view, a cell's share is proportional to how much less odd the row would be without it; if no cell makes
+        a difference, all shares are equal.
         """
         surprises = self.by_view(x)
         parts = np.exp((surprises - surprises.max(axis=0)) / 2) * surprises
@@ -80,7 +81,7 @@ class ViewScore:
 
     @classmethod
     def from_arrays(cls, arrays: dict[str, np.ndarray], kinds: tuple[type[View], ...] = VIEWS) -> Self:
-        """Rebuild a score from :meth:`to_arrays`; ``kinds`` are those that it was fitted with."""
+        """Rebuild a score from :meth:`to_arrays`; ``kinds`` are the view classes that it was fitted with."""
 
         def surprise(name: str) -> Surprise:
             return Surprise(arrays[f"{name}.scores"], arrays[f"{name}.tail"])

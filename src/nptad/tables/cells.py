@@ -1,4 +1,4 @@
-"""What cells of text can be: numbers, truth values, times; and the type of a column of them."""
+"""Reads text cells as numbers, truth values or times, and finds the type of a text column."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _TIME_OF_DAY = r"^\d{2}:\d{2}(:\d{2}(\.\d{1,6})?)?$"
 
 
 def looks_like(cell: str, content: str) -> bool:
-    """True if a text fits into a column of numbers, truth values, times or times of day, be it as a missing cell.
+    """True if a text fits into a column of numbers, truth values, times or times of day; missing cells fit too.
 
     >>> [looks_like(cell, "number") for cell in ("2.5", "-", "22OO", "007")]
     [True, True, False, False]
@@ -41,7 +41,7 @@ def looks_like(cell: str, content: str) -> bool:
 class Parser(NamedTuple):
     """A way to read cells of text as values."""
 
-    pattern: str  # of a single cell; only if the first cell matches are the others looked at, which saves time
+    pattern: str  # of a single cell; to save time, the others are checked only if the first cell matches
     fits: Callable[[pa.ChunkedArray], bool]  # false if some cells are of another kind that pyarrow might read
     convert: Callable[[pa.ChunkedArray], pa.ChunkedArray]  # to a form that pyarrow can cast
     types: tuple[pa.DataType, ...]  # the values have the first of these that fits all cells
@@ -50,10 +50,10 @@ class Parser(NamedTuple):
 class TypeInference:
     """Finds the type of a column of text that comes in blocks.
 
-    Call :meth:`look` with every block, then :meth:`read` with each of them: it gives the cells as whole numbers,
-    numbers, truth values or times if all cells of the column are such; otherwise they stay text. Missing cells fit any
-    type, however they are spelt. Padded numbers like 00123 are names of something and stay text. The parsers say what
-    the cells may be, in order of preference: :data:`VALUES`, :data:`TIMES`, or none for text.
+    Call :meth:`look` with every block, then :meth:`read` with each of them. :meth:`read` returns whole numbers,
+    numbers, truth values or times if all cells of the column are of that type; otherwise the cells stay text. Missing
+    cells fit any type, however they are spelt. Padded numbers like 00123 are identifiers and stay text. The parsers are
+    the types to try, in order of preference: :data:`VALUES`, :data:`TIMES`, or none for text.
     """
 
     def __init__(self, parsers: Sequence[Parser]) -> None:
@@ -65,7 +65,7 @@ class TypeInference:
         self._all_comma_numbers, self._commas, self._decimal_commas = False, False, False
 
     def look(self, block: pa.ChunkedArray) -> None:
-        """Take note of what the cells of a block can be."""
+        """Drop the types that do not fit the cells of a block."""
         self.empty = self.empty and block.null_count == len(block)
         if not self._first and self._parsers:
             self._first = _first(block[:100]) or _first(block)
@@ -92,7 +92,8 @@ class TypeInference:
     def has_decimal_commas(self, delimiter: bytes) -> bool:
         """True if the cells are numbers like 1,5 or 1.234,5.
 
-        "1,234" alone could be a thousand: it counts only if semicolons delimit, as where commas are decimal.
+        "1,234" alone could have a thousands separator: it counts only if semicolons delimit the file, as is common
+        where commas are decimal.
         """
         return self._all_comma_numbers and (self._commas if delimiter == b";" else self._decimal_commas)
 
@@ -113,7 +114,7 @@ def _first(column: pa.ChunkedArray) -> str:
 
 
 def _fitting(cells: pa.ChunkedArray, parser: Parser, types: Sequence[pa.DataType]) -> list[pa.DataType]:
-    """The types that fit all cells, of those that fitted other cells."""
+    """The types that fit all cells, out of those that fitted the cells before."""
     if not types or not parser.fits(cells):
         return []
     converted = parser.convert(cells)
@@ -144,7 +145,7 @@ def _none_padded(cells: pa.ChunkedArray) -> bool:
 
 def _can_cast(cells: pa.ChunkedArray, kind: pa.DataType) -> bool:
     try:
-        cells[:1].cast(kind)  # pyarrow takes its time to refuse many cells
+        cells[:1].cast(kind)  # pyarrow is slow to reject many cells
         cells.cast(kind)
     except pa.ArrowInvalid:
         return False

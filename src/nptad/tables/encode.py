@@ -95,7 +95,7 @@ def _encode_column(column: Column, cells: np.ndarray) -> np.ndarray:
     categories = np.array(column.categories, dtype=np.float64)
     codes = np.full(len(cells), float(unknown))
     spellings = [(categories, cells)]
-    if column.content == "number":  # which a float32 file spells differently; exact matches come last, so that they win
+    if column.content == "number":  # a float32 file rounds them; exact matches come last, so that they win
         spellings = [(categories, _rounded(cells)), (_rounded(categories), cells), *spellings]
     for known, met in spellings if column.categories else ():
         place = np.searchsorted(known, met).clip(max=len(known) - 1)
@@ -107,14 +107,14 @@ def _encode_column(column: Column, cells: np.ndarray) -> np.ndarray:
 
 
 def _other_spelling(category: str) -> str:
-    """How a text is spelt where it was taken for a number or a truth value on its way: 7.0 for 7, True for true."""
+    """The spelling of a text after some program read it as a number or a truth value: 7.0 for 7, True for true."""
     if whole := re.fullmatch(r"(-?\d+)(\.0)?", category):
         return whole[1] if whole[2] else f"{category}.0"
     return category.capitalize() if category.lower() in ("true", "false") else category
 
 
 def _rounded(values: np.ndarray) -> np.ndarray:
-    """Numbers as float32 has them, except where it cannot tell whole numbers, such as identifiers, apart."""
+    """Numbers rounded to float32, except where it cannot distinguish whole numbers, such as identifiers."""
     with np.errstate(over="ignore"):
         return np.where(np.abs(values) < 2**24, values.astype(np.float32), values)
 

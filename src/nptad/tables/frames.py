@@ -1,6 +1,6 @@
 """Any supported table in one form: columns of float64 or of plain Python values.
 
-Everything that differs between pandas, polars, pyarrow and NumPy ends here.
+All differences between pandas, polars, pyarrow and NumPy are handled here.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def read_columns(table: Any, first_row: int = 0) -> RawColumns:
 
 
 def read_blocks(table: Any, block_rows: int) -> Iterator[RawColumns]:
-    """The same, some rows at a time, so that memory does not grow with the table."""
+    """Like :func:`read_columns`, some rows at a time, so that memory does not grow with the table."""
     n_rows = table.shape[0] if hasattr(table, "shape") and len(table.shape) == 2 else 0
     if n_rows <= block_rows or hasattr(table, "toarray"):
         yield read_columns(table)
@@ -77,13 +77,13 @@ def read_blocks(table: Any, block_rows: int) -> Iterator[RawColumns]:
 
 
 def frame_of(table: Any) -> Any:
-    """The frame that narwhals makes of a table, of a record batch too, which it does not know; else a TypeError."""
+    """A table as a narwhals frame; also a record batch, which narwhals does not support. Otherwise a TypeError."""
     whole = pa.Table.from_batches([table]) if isinstance(table, pa.RecordBatch) else table
     return nw.from_native(whole, eager_only=True)
 
 
 def _require_cells(n_rows: int, n_columns: int) -> None:
-    """Refuse a table without cells, in the words that scikit-learn expects."""
+    """Reject a table without cells, with the message that scikit-learn expects."""
     if n_columns == 0:
         raise InputError(
             f"0 feature(s) (shape=({n_rows}, 0)) while a minimum of 1 is required: the table has no columns."
@@ -133,13 +133,13 @@ def _read_series(series: nw.Series[Any], name: str | int, first_row: int) -> tup
     values = np.empty(len(series), dtype=object)
     values[:] = series.to_list()
     if isinstance(dtype, nw.Categorical | nw.Enum):
-        # Whatever the categories are, numbers too, the table's author has called them categories.
+        # A categorical column stays categorical even if its categories are numbers: the table's author chose so.
         return texts(_plain_cells(values, name, first_row)), "text"
     return _read_values(values, name, first_row)
 
 
 def _floats(series: nw.Series[Any]) -> np.ndarray:
-    """Numbers as float64, rounded where they have more digits; Arrow's own cast would refuse those."""
+    """Numbers as float64, rounded where they have more digits; Arrow's own cast would reject those."""
     wide = isinstance(series.dtype, nw.Int64 | nw.UInt64)
     return (series if wide else series.cast(nw.Float64())).to_numpy().astype(np.float64)
 

@@ -18,10 +18,10 @@ from nptad.tables.layout import CellLayout
 MAX_CATEGORIES = 100  # a column keeps at most this many categories; the rarest are pooled beyond it
 
 OPEN_SHARE = 0.05
-"""Share of cells with a category of their own above which a column with many categories counts as open to new ones."""
+"""A column with many categories has an open vocabulary if at least this share of its cells has a unique category."""
 
 MOSTLY_NUMBERS = 0.9
-"""Share of numbers among the cells of a text column from which on the others are taken for mistakes, and told."""
+"""If at least this share of the cells of a text column are numbers, a warning names the others as likely mistakes."""
 
 Kind = Literal["numeric", "categorical", "ignored"]
 Category = str | float | bool
@@ -39,7 +39,7 @@ class Column:
     categories: tuple[Category, ...] = ()  # known ones; the code of a category is its position (categorical)
     pooled: tuple[Category, ...] = ()  # rare categories that share one more code (categorical)
     open_vocabulary: bool = False
-    """True if new categories keep coming, as in a column of names; they share that code too (categorical)."""
+    """True if new categories keep coming, as in a column of names; they share the code of ``pooled`` (categorical)."""
     missing: int = 0  # missing cells in training
 
     @property
@@ -69,7 +69,7 @@ class Schema:
 
     @property
     def text_columns(self) -> tuple[str, ...]:
-        """The columns that held text, which a file to be scored must not be read as anything else."""
+        """The columns that held text; in a file to be scored they must be read as text too."""
         return tuple(str(c.name) for c in self.columns if self.named and c.content == "text")
 
     def to_dict(self) -> dict[str, Any]:
@@ -87,9 +87,9 @@ class Schema:
 def learn_schema(table: Any, categorical_features: Sequence[str | int] | None = None) -> Schema:
     """Learn the columns of a training table: a DataFrame, a pyarrow table or a 2-D array.
 
-    ``categorical_features`` are the names or positions of the columns that are categories, besides those that hold text
-    or truth values; no other number column is one. By default every number column with at most two different values
-    is: as a standardised number, a rare flag would drown the score.
+    ``categorical_features`` are the names or positions of all number columns that are categories; columns of text or
+    truth values always are. By default every number column with at most two different values is categorical: as a
+    standardised number, a rare flag would dominate the score.
 
     >>> schema = learn_schema(np.array([[0.5, 1], [1.5, 0], [2.5, 1], [3.5, np.nan]]))
     >>> [(c.kind, c.categories) for c in schema.columns]
@@ -145,7 +145,7 @@ def _learn_column(raw: RawColumns, name: str | int, chosen: set[str | int] | Non
     # Good and Turing: the next cell is a new category about as often as a category occurred just once.
     is_open = bool((counts == 1).sum() / len(present) >= OPEN_SHARE)
     order = np.argsort(-counts, kind="stable")
-    # Of categories that occurred once some would be kept by chance, and seem rarer than the others.
+    # Categories that occurred once are all pooled: a few kept by chance would seem rarer than the others.
     n_kept = min(MAX_CATEGORIES - 1, (counts > 1).sum()) if is_open else MAX_CATEGORIES - 1
     kept, rare = (tuple(values[np.sort(part)].tolist()) for part in np.split(order, [n_kept]))
     learnt = Column(name, "categorical", content, categories=kept, open_vocabulary=is_open, missing=missing)
@@ -177,9 +177,9 @@ def _report_columns(columns: tuple[Column, ...], raw: RawColumns) -> None:
 
 
 def _stray_texts(column: Column, cells: np.ndarray) -> str:
-    """What to say of texts that keep a column from being one of numbers; empty if there are none, or many."""
+    """A message about the few texts in a column that otherwise holds numbers; empty if there are none, or many."""
     likely = [looks_like(str(category), "number") for category in column.categories]
-    if column.content != "text" or sum(likely) <= len(likely) / 2:  # which spares most columns the look at every cell
+    if column.content != "text" or sum(likely) <= len(likely) / 2:  # avoids reading every cell of most columns
         return ""
     n_cells = len(cells) - column.missing
     stray = [row for row, cell in enumerate(cells) if cell is not None and not looks_like(cell, "number")]

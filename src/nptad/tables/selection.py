@@ -22,7 +22,7 @@ class Selection:
 
     features: pa.Table  # what the model sees
     labels: np.ndarray | None  # true for rows that are known anomalies; never seen by the model
-    keys: pa.Table  # ignored columns, which tell rows apart
+    keys: pa.Table  # ignored columns, which identify the rows
     carried: pa.Table  # ignored columns and the label, which results carry along
 
 
@@ -52,7 +52,7 @@ def select_columns(table: pa.Table, ignore: Sequence[str] = (), label: str | Non
 
 
 def split_label(label: str, names: Collection[str]) -> tuple[str, str | None]:
-    """Column and value of ``name=value``, the longest name that is a column; None as value for a column alone.
+    """Column and value of ``name=value``; the name is the longest that is a column. The value of a name alone is None.
 
     >>> split_label("kind=a=b", ["kind", "size"]), split_label("kind=a", ["kind", "kind=a"])
     (('kind', 'a=b'), ('kind=a', None))
@@ -65,14 +65,14 @@ def split_label(label: str, names: Collection[str]) -> tuple[str, str | None]:
 
 
 def require_columns(names: Iterable[str], existing: Sequence[str], where: str = "") -> None:
-    """Refuse names that are not columns; ``where`` says in a message where the names come from."""
+    """Reject names that are not columns; the message says where the names come from (``where``)."""
     for name in names:
         if name not in existing:
             raise InputError(f"{where}There is no column {name!r}; the table has {', '.join(existing[:20])}.")
 
 
 def require_distinct(names: Sequence[str], where: str) -> None:
-    """Refuse several columns of the same name."""
+    """Reject several columns of the same name."""
     name, count = Counter(names).most_common(1)[0] if names else ("", 0)
     if count > 1:
         raise InputError(f"{where} has {count} columns called {name!r}; give each column its own name.")
@@ -108,7 +108,7 @@ def _is_spelt(value: object, text: str) -> bool:
 
 
 def column_names(text: str, existing: Collection[str]) -> list[str]:
-    """The names in a list that is separated by commas, the longest that exists first: a name may have commas in it.
+    """The names in a comma-separated list; the longest column name that fits is taken, since names may contain commas.
 
     >>> column_names("id,Weight, kg", ["id", "Weight, kg", "size"])
     ['id', 'Weight, kg']

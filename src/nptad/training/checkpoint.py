@@ -1,4 +1,4 @@
-"""Checkpoints of a training run: what it takes to go on as if it had never stopped."""
+"""Checkpoints of a training run, from which it continues as if it had never stopped."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def write_checkpoint(path: Path, fingerprint: str, tensors: dict[str, Tensor], u
     """Write the state of a run between two steps, whole or not at all.
 
     ``tensors`` are the weights, the state of the optimiser, the order of the rows and the ``random`` streams of each
-    process; ``used`` rows of the order are taken already.
+    process; the first ``used`` rows of the order have been used.
     """
     metadata = {"fingerprint": fingerprint, "used": str(used), "history": json.dumps(history)}
     try:
@@ -49,7 +49,7 @@ def load_checkpoint(path: Path, fingerprint: str, n_processes: int) -> dict[str,
 
 
 def run_fingerprint(model: NPT, x: Float[Tensor, "K N D"]) -> str:
-    """Tells runs apart: same rows, same settings, same initial weights (and so the same seed)."""
+    """A fingerprint of the run: equal for the same rows, settings and initial weights (and so the same seed)."""
     digest = hashlib.sha256(json.dumps([model.settings.to_dict(), list(x.shape)]).encode())
     digest.update(x.detach().cpu().contiguous().numpy().tobytes())
     for parameter in model.parameters():

@@ -1,4 +1,4 @@
-"""Training together: what the processes of one run agree on.
+"""Distributed training: how the processes of one run stay in agreement.
 
 A step on W processes takes W mini-batches of rows, one on each. Rows attend to one another within a mini-batch only, so
 each process computes the gradient of its own mini-batch, and all of them apply the mean. Everything that decides how
@@ -26,7 +26,7 @@ from nptad.training.launch import STORE, is_launched
 
 T = TypeVar("T")
 
-TIMEOUT = timedelta(minutes=5)  # after which a process gives up waiting for the others: one is dead or stuck
+TIMEOUT = timedelta(minutes=5)  # a process waits this long for the others, then assumes that one is dead or stuck
 
 _JSON, _TENSOR = "json", "tensor of nptad"
 
@@ -34,7 +34,7 @@ _JSON, _TENSOR = "json", "tensor of nptad"
 class Ranks:
     """The processes that train together: those of torch's process group, or this one alone.
 
-    Values that they exchange are made of what JSON has, and of tensors.
+    They exchange JSON values and tensors.
     """
 
     def __init__(self) -> None:
@@ -56,7 +56,7 @@ class Ranks:
             tensor.div_(self.size)
 
     def from_first(self, make: Callable[[], T]) -> T:
-        """What ``make`` returns in the first process; an error that it raises there is raised in all of them."""
+        """The result of ``make`` in the first process; an error that it raises there is raised in all processes."""
         if self.size == 1:
             return make()
         if self.is_first:
@@ -77,7 +77,7 @@ class Ranks:
         return [value] if self.size == 1 else [self._broadcast(rank, value) for rank in range(self.size)]
 
     def require_same(self, value: Any, what: str) -> None:
-        """Raise an error in all processes if the value is not the same in all of them."""
+        """Raise an error in all processes unless they all have the same value."""
         values = self.gather(value)
 
         def check() -> None:

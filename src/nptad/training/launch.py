@@ -19,7 +19,7 @@ from nptad.errors import NPTADError, PeerError, TrainingError
 from nptad.processes import Child, Parent, error_from_dict, error_to_dict, threads_for_each
 
 STORE = "NPTAD_STORE"  # environment variable: the file through which the processes find one another
-_ENDING_SECONDS = 5.0  # how long a process may take to end, or to report why another one lost it
+_ENDING_SECONDS = 5.0  # how long to wait for a process to end or to report its error
 
 _LOOPBACK = {"linux": "lo", "darwin": "lo0"}
 
@@ -49,7 +49,7 @@ def run_together(target: str, task: dict[str, Any], n_processes: int) -> Any:
         child = Child(target, threads=threads, environment=_place(rank, n_processes, folder))
         children.append(child)
         child.listen(lambda message: messages.put((rank, message)))
-        with suppress(EOFError):  # its end is the next message
+        with suppress(EOFError):  # the process has ended; that is its next message
             child.send(task)
 
     before = signal.signal(signal.SIGTERM, _stop)
@@ -103,7 +103,7 @@ def _first_result(children: list[Child], messages: queue.Queue[Any]) -> Any:
             rank, message = messages.get(timeout=None if lost is None else _ENDING_SECONDS)
         except queue.Empty:
             break
-        if rank not in running:  # the end of a process that has reported
+        if rank not in running:  # it has reported already and has now ended
             continue
         running.remove(rank)
         if message is None:
@@ -115,7 +115,7 @@ def _first_result(children: list[Child], messages: queue.Queue[Any]) -> Any:
             error = error_from_dict(message["error"])
             if not isinstance(error, PeerError):
                 raise error
-            lost = lost or error  # the process that it lost may still report why
+            lost = lost or error  # the process that it lost contact with may still report the cause
         elif rank == 0:
             result = message["result"]
     if lost is not None:

@@ -29,7 +29,7 @@ GRADIENT_LIMIT = 1.0
 CHECKPOINT_SECONDS = 30.0
 
 WORTH_SHARING = 200_000
-"""Numbers in the activations of a step (members x rows x row width) from which on cores share out the members."""
+"""From this many numbers in the activations of a step (members x rows x row width), cores divide up the members."""
 
 Precision = Literal["auto", "float32"]
 
@@ -53,13 +53,13 @@ def train(
     x : Tensor
         The encoded training rows of each member.
     time_limit : float, optional
-        Seconds after which training ends. The learning rate then follows the time used instead of the steps done if
-        that is further on, so that a run cut short still ends annealed.
+        Seconds after which training ends. The learning rate follows the share of the time used or of the steps done,
+        whichever is larger, so that a run that reaches the limit still ends annealed.
     precision : {"auto", "float32"}
         "auto" computes matrix products in bfloat16 on GPUs that have it; weights and their updates stay in float32.
     checkpoint : path, optional
         File to write at the start, now and then, and at the end, and to resume from if it exists. The caller deletes it
-        when done. Of several processes, the first one writes and reads it.
+        when done. With several processes, the first one writes and reads it.
     checkpoint_seconds : float
         Time between two checkpoints.
     report : callable, optional
@@ -110,7 +110,7 @@ def train(
         ranks.from_first(lambda: write_checkpoint(target, fingerprint, tensors, used, history))
 
     if path is not None:
-        save_checkpoint(path)  # a path that cannot be written shows now, not after half a minute
+        save_checkpoint(path)  # a path that cannot be written fails now, not after half a minute
     if report is not None:
         for entry in history:
             report(entry)

@@ -49,12 +49,12 @@ class FlatParameters:
             p.grad = grad.view(p.shape)
 
     def release(self) -> None:
-        """Give the parameters memory of their own again: a pickle holds the whole vector once for every view of it."""
+        """Give the parameters their own memory again: a pickle would store the whole vector once for every view."""
         for p in self.parts:
             p.data, p.grad = p.data.clone(), None
 
     def split(self, flat: Float[Tensor, " all"]) -> list[Float[Tensor, "K _"]]:
-        """What belongs to each parameter."""
+        """The part of a vector that belongs to each parameter."""
         return [part.view(self.n_members, -1) for part in flat.split(self.sizes)]
 
     def norms(self, flat: Float[Tensor, " all"]) -> Float[Tensor, "parameters K"]:

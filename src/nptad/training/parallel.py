@@ -1,7 +1,7 @@
 """Members side by side on several cores, each in a thread with its share of torch's threads.
 
-Torch's own threads share out each operation and wait for one another after it. Operations here take about a
-millisecond, and a core that is busy with something else for a moment holds up all others; members never wait.
+Torch's own threads split each operation and wait for one another after it. Operations here take about a millisecond,
+and a core that is briefly busy with something else delays all others. Members never wait for one another.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def threads_for(n_tasks: int) -> Iterator[Map]:
         yield lambda function, items: [function(item) for item in items]
         return
     share = n_cores // n_threads
-    # What is set in a thread content in it, and for threads that start later: so it is set back in the end.
+    # The number set in a thread applies to that thread and to threads that start later, so it is reset at the end.
     with ThreadPoolExecutor(n_threads, initializer=torch.set_num_threads, initargs=(share,)) as threads:
         try:
             yield lambda function, items: list(threads.map(function, items))

@@ -1,4 +1,4 @@
-"""Views of a row: small, independent answers to the question how odd it is."""
+"""Views of a row: small, independent measures of how odd it is."""
 
 from nptad.scoring.views.base import View
 from nptad.scoring.views.cells import OutsideRange, RareGaps, UnseenValues

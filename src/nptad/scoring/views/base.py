@@ -1,12 +1,12 @@
 """What a view is.
 
-A view sees encoded rows (n, D) as :func:`nptad.tables.encode.encode` gives them and says how odd each is. It learns
-from rows said to be normal and gives each of these a score as if the row had not been among them (out-of-fold), so that
-training rows and new rows are alike to it. :class:`~nptad.scoring.surprise.Surprise` makes the scores of all views
-comparable.
+A view scores how odd each encoded row is, (n, D), as :func:`nptad.tables.encode.encode` returns it. It learns from rows
+that are taken to be normal. Each training row gets an out-of-fold score, as if it had not been among them, so that the
+scores of training rows and new rows are comparable. :class:`~nptad.scoring.surprise.Surprise` makes the scores of all
+views comparable.
 
 A new view is a frozen dataclass whose fields are plain arrays (they are saved with the model), with a ``name``, ``fit``
-and ``score``. Two rules for cells: a category differs or does not, and a gap is neither near nor far.
+and ``score``. Two rules for cells: categories are either equal or different, and a gap is neither near nor far.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ class View(ABC):
         layout : CellLayout
             Which cells are numbers.
         left_out : ndarray of shape (K, n)
-            The fold of each of K members, every row in one at least. A view that can leave out a single row at little
-            cost does that instead and is its only member.
+            The fold of each of K members; every row is in at least one. A view that can leave out single rows at little
+            cost does that instead and has a single member.
 
         Returns
         -------

@@ -1,6 +1,7 @@
 """Single cells that no ordinary row has: values never seen, numbers outside the range, gaps where gaps are rare.
 
-Each of these views is a sum over the cells of a row, exact when a training row is left out, and explains itself.
+Each of these views is a sum over the cells of a row. Its out-of-fold scores leave out exactly one row, and the terms of
+the sum are its explanation.
 """
 
 from __future__ import annotations
@@ -34,12 +35,12 @@ class UnseenValues(CellView):
 
     The chance that the next value is a new one is about the share of values that occurred once (Good, Biometrika 40,
     1953, after Turing). A cell with a new value adds minus the log of that chance: nothing in a column of measurements,
-    where every value is new, and much in one of codes. A training row's value is new if no other row has it. Values are
-    compared as encoded: a float32 tells some ten million numbers of a column apart.
+    where every value is new, and much in a column of codes. A training row's value is new if no other row has it.
+    Values are compared as encoded: float32 distinguishes about ten million numbers in a column.
     """
 
     values: np.ndarray
-    """The different values of each column, ascending, of the first column first, (V,)."""
+    """The different values of each column, ascending, column after column, (V,)."""
     starts: np.ndarray
     """Where the values of each column start, (D + 1,)."""
     costs: np.ndarray
@@ -75,8 +76,9 @@ class UnseenValues(CellView):
 class OutsideRange(CellView):
     """Numbers below the smallest or above the largest of their column.
 
-    A cell adds log(1 + excess), in units of the distance between that end and the twentieth of the rows next to it. In
-    a column with a long tail a number far beyond it is less odd than one just before its other, sharp end.
+    A cell adds log(1 + excess). The unit of the excess is the distance between that end of the range and the quantile
+    that cuts off the twentieth of the rows next to it. So a number far beyond a long tail can be less odd than one just
+    beyond a sharp end.
     """
 
     ends: np.ndarray
@@ -87,7 +89,7 @@ class OutsideRange(CellView):
 
     @classmethod
     def fit(cls, x: np.ndarray, layout: CellLayout, left_out: np.ndarray) -> tuple[Self, np.ndarray]:
-        """Find the ends of each column; the row that is one of them is compared with the next."""
+        """Find the ends of each column; a row at an end is compared with the range of the other rows."""
         numbers = x[:, : layout.n_numeric].astype(np.float64)
         view = cls(np.empty((2, numbers.shape[1])), np.empty((2, numbers.shape[1])))
         scores = np.zeros(len(x))

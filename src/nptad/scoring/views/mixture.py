@@ -1,8 +1,8 @@
 """Density of a row under mixtures of Gaussians.
 
-Numbers enter as they are encoded, a category as one number: minus the log of its share among the training rows. A gap
-contributes what its cell would on average: its part of the squared distance from a component's mean is 1. For fitting,
-gaps are filled with values of other rows of the column, which changes neither its mean nor its spread.
+Numbers enter as they are encoded. A category enters as one number: minus the log of its share among the training rows.
+A gap contributes the average of an observed cell: its part of the squared distance from a component's mean is 1. For
+fitting, gaps are filled with values of the same column in other rows, which changes neither its mean nor its spread.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _ROWS_PER_COMPONENT = 20
 _RIDGE = 1e-2
 """Added to variances, since a component may sit on a few equal rows."""
 _LARGEST = 50.0
-"""Standard deviations at which numbers are cut off: densities beyond tell nothing more."""
+"""Standard deviations at which numbers are cut off: densities beyond carry no more information."""
 _FULL_COLUMNS = 300
 """Columns up to which components have full covariances; beyond, only variances."""
 _CELLS_AT_ONCE = 2**22
@@ -41,7 +41,7 @@ class MixtureDensity(View):
     n_numeric: np.ndarray
     """Number of numeric cells, ()."""
     costs: np.ndarray
-    """What each category is as a number, (categories + 1,), of the first column first; the last of each is unseen."""
+    """The number for each category, (categories + 1,), column after column; the last of each column is for unseen."""
     starts: np.ndarray
     """Where the costs of each category column start, (D2 + 1,)."""
     mixture: np.ndarray
@@ -112,7 +112,7 @@ def _squared_distances(difference: np.ndarray, covariance: np.ndarray, missing: 
     for start in range(0, len(gaps), at_once):
         rows = gaps[start : start + at_once]
         known = ~missing[rows]
-        # With the identity in its place a missing cell has nothing to do with the others.
+        # The identity in the rows and columns of missing cells makes them independent of the others.
         reduced = np.where(known[:, :, None] & known[:, None, :], covariance, np.eye(len(covariance)))
         solved = np.linalg.solve(reduced, difference[rows, :, None])[:, :, 0]
         squared[rows] = (difference[rows] * solved).sum(axis=1)
@@ -120,13 +120,13 @@ def _squared_distances(difference: np.ndarray, covariance: np.ndarray, missing: 
 
 
 def _fit_mixture(rows: np.ndarray, n_components: int) -> GaussianMixture:
-    rows = np.vstack([rows, rows]) if len(rows) < 2 else rows  # scikit-learn wants two
+    rows = np.vstack([rows, rows]) if len(rows) < 2 else rows  # scikit-learn needs two rows
     n_components = max(1, min(n_components, len(rows) // _ROWS_PER_COMPONENT, len(np.unique(rows, axis=0))))
     kind = "full" if rows.shape[1] <= _FULL_COLUMNS else "diag"
     mixture = GaussianMixture(
         n_components, covariance_type=kind, reg_covar=_RIDGE, max_iter=50, tol=1e-2, random_state=0
     )
-    # A mixture that could still be improved is a density all the same.
+    # A mixture that has not converged is still a valid density.
     with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
         return mixture.fit(rows)
 

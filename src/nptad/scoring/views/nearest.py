@@ -1,8 +1,9 @@
 """Distance from the nearest training row: in ranges, in normal quantiles, and in parts of the columns.
 
-Training rows are compared with all others, new rows with all of them, so that both are alike to the view and every
-row counts. In ranges that is exact: the rows at the ends of a column are compared in the ranges that they had no part
-in. In quantiles a row has a part in its own rank, which makes new rows seem nearer by up to one rank.
+Each training row is compared with all other training rows, a new row with all training rows, so that their distances
+are comparable and no row is set aside. With ranges this is exact: a row at the end of a column is compared in units of
+the range of the other rows. With quantiles, a training row affects its own rank, so that new rows seem nearer by up to
+one rank.
 """
 
 from __future__ import annotations
@@ -89,8 +90,8 @@ class NearestInQuantiles(NearestInRanges):
 class NearestInParts(View):
     """How far a row is from all training rows in some of its columns: one, two, or half of them, drawn at random.
 
-    An odd value, pair or group of cells is lost among many ordinary ones in a distance over all columns. Every part is
-    calibrated by itself; the score leans to the most surprising parts.
+    In a distance over all columns, an odd value, pair or group of cells is lost among many ordinary ones. Every part is
+    calibrated separately; the most surprising parts get the most weight in the score.
     """
 
     rows: np.ndarray
@@ -140,7 +141,7 @@ class NearestInParts(View):
 
 
 def draw_parts(n_columns: int) -> np.ndarray:
-    """Up to ten different parts of one, two and half of the columns, the same for every table of that width, (P, D)."""
+    """Up to ten different parts of one, two and half of the columns, (P, D); the same for all tables of this width."""
     random = np.random.default_rng(0)
     parts: dict[bytes, np.ndarray] = {}
     for size in (1, 2, max(2, -(-n_columns // 2))):
@@ -154,7 +155,7 @@ def draw_parts(n_columns: int) -> np.ndarray:
 def in_ranges(rows: np.ndarray, x: np.ndarray, n_numeric: int) -> Cells:
     """Encoded rows ``x`` with numbers in units of their range among the training ``rows``.
 
-    Encoded numbers have a standard deviation of 1, so that no range is 0 but that of a column without any number.
+    Encoded numbers have a standard deviation of 1, so that only the range of a column without any number is 0.
     """
     numbers = rows[:, :n_numeric]
     span = np.fmax.reduce(numbers, axis=0) - np.fmin.reduce(numbers, axis=0)
@@ -168,7 +169,7 @@ def _part(cells: Cells, part: np.ndarray, n_numeric: int) -> Cells:
 
 
 def _others_in_ranges(rows: Cells) -> np.ndarray:
-    """Distance of each row from the nearest other one, in ranges that the row had no part in; ranges of all are 1."""
+    """Distance of each row from the nearest other one, in ranges of the other rows; ranges of all rows are 1."""
     neighbours, everyone = Neighbours(rows), np.arange(len(rows))
     distances = neighbours.nearest(rows, everyone)[0]
     numbers = rows.numbers

@@ -1,11 +1,11 @@
 """Exact nearest rows among mixed columns with gaps.
 
 The squared distance of a row from a neighbour is the mean over the row's observed cells. Numbers differ by the square
-of their difference, categories by 0 or 1. A gap in the row does not count; one in the neighbour differs by as much as
-the known cells of its column do on average.
+of their difference, categories by 0 or 1. A gap in the row does not count. A gap in the neighbour counts as the average
+difference from the known cells of its column.
 
-Few columns of numbers without gaps are searched in a k-d tree. All else is a matrix product, in blocks; its rounding
-would give equal rows a distance above 0, so the distance from the row that it finds is computed anew.
+Tables of few columns, all numbers without gaps, are searched with a k-d tree. All others use a matrix product, in
+blocks. Its rounding would give equal rows a distance above 0, so the distance from the nearest row is computed again.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class Neighbours:
         self_index : ndarray of shape (n,), optional
             The place of each row itself among the neighbours, which is left out.
         weights : ndarray of shape (n, D1), optional
-            What each squared difference of numbers counts for a row; 1 by default.
+            Weight of each squared difference of numbers for a row; 1 by default.
         """
         place = np.empty(len(x), dtype=np.int64)
         small = 0 < self.rows.numbers.shape[1] <= _TREE_COLUMNS and not self.rows.codes.shape[1] and len(self.rows) > 1
@@ -97,9 +97,9 @@ class Neighbours:
 
     @cached_property
     def _tree(self) -> tuple[KDTree, np.ndarray, np.ndarray, np.ndarray]:
-        """A tree of the different rows, the first and last place of each, and which of them every row is.
+        """A tree of the different rows, the first and last place of each, and for every row its position among them.
 
-        Many equal rows would end up in one leaf, where all of them are compared.
+        Equal rows enter once: many copies would end up in one leaf, where all of them are compared.
         """
         different, first, copy_of = np.unique(self.rows.numbers, axis=0, return_index=True, return_inverse=True)
         last = np.empty_like(first)
@@ -107,7 +107,7 @@ class Neighbours:
         return KDTree(different), first, last, copy_of
 
     def _totals(self, x: Cells, weights: np.ndarray | float) -> np.ndarray:
-        """Squared distances but for what is the same for all neighbours, (n, N)."""
+        """Squared distances without the terms that are the same for all neighbours, (n, N)."""
         observed = ~np.isnan(x.numbers) * weights
         centred = np.where(np.isnan(x.numbers), 0.0, x.numbers - self._mean) * observed
         totals = np.hstack([centred, self._indicators(x.codes)]) @ self._products.T
