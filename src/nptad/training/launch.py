@@ -76,14 +76,14 @@ def take_part(parent: Parent, work: Callable[..., Any]) -> None:
     # Raises KeyboardInterrupt, so that a file that is being written is removed.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
-        answer = {"result": work(**task)}
-    except NPTADError as error:
-        answer = {"error": error_to_dict(error)}
-    except KeyboardInterrupt:
-        sys.exit(1)
-    finally:
+        try:
+            answer = {"result": work(**task)}
+        except NPTADError as error:
+            answer = {"error": error_to_dict(error)}
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    parent.send(answer)
+        parent.send(answer)
+    except (KeyboardInterrupt, BrokenPipeError):  # the launcher ends the run, and says why
+        sys.exit(1)
 
 
 def _place(rank: int, size: int, folder: str) -> dict[str, str]:

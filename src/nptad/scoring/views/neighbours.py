@@ -102,6 +102,7 @@ class Neighbours:
         Equal rows enter once: many copies would end up in one leaf, where all of them are compared.
         """
         different, first, copy_of = np.unique(self.rows.numbers, axis=0, return_index=True, return_inverse=True)
+        copy_of = copy_of.ravel()  # NumPy 2.0 gives it a second axis
         last = np.empty_like(first)
         last[copy_of] = np.arange(len(copy_of))
         return KDTree(different), first, last, copy_of
