@@ -28,7 +28,7 @@ lint: .venv/installed
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-# The tables and figures of results/ and README from the committed runs; benchmarks/plan.sh makes those.
+# The tables and figures of results/ from the committed runs; benchmarks/plan.sh makes those.
 results: .venv/installed
 	$(BIN)/nptad bench figures
 	$(BIN)/nptad bench tables

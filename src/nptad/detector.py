@@ -418,13 +418,13 @@ class NPTAD(OutlierMixin, BaseEstimator):
     def _check_parameters(self, checkpoint: Any) -> None:
         """Reject invalid parameters before any work is done."""
         share, seconds, state = self.contamination, self.time_limit, self.random_state
-        is_share = is_number(share) and 0 < share <= 0.5  # type: ignore[operator]
+        is_share = is_number(share) and 0 < share <= 0.5
         is_auto = isinstance(share, str) and share == "auto"
         require(is_auto or is_share, "contamination", "'auto' or a number above 0 and up to 0.5", share)
         is_limit = seconds is None or (is_number(seconds) and seconds > 0)
         require(is_limit, "time_limit", "None or a number of seconds above 0", seconds)
         is_state = state is None or isinstance(state, np.random.RandomState | np.random.Generator)
-        is_state = is_state or (is_whole(state) and state >= 0)  # type: ignore[operator]
+        is_state = is_state or (is_whole(state) and state >= 0)
         expected = "None, a whole number of at least 0, a RandomState or a Generator"
         require(is_state, "random_state", expected, state)
         require(isinstance(self.verbose, int | np.bool_), "verbose", "True or False", self.verbose)

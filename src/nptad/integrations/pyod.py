@@ -28,7 +28,7 @@ class PyODNPTAD(BaseDetector):
     Attributes
     ----------
     decision_scores_ : ndarray
-        Honest scores of the training rows, higher = more abnormal.
+        Out-of-fold scores of the training rows, higher = more abnormal.
     labels_ : ndarray
         1 for the training rows above the threshold, else 0.
     threshold_ : float
