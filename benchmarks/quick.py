@@ -156,6 +156,9 @@ def halves(names: tuple[str, ...]) -> dict[str, str]:
     return {name: ("choosing", "confirming")[place % 2] for place, name in enumerate(sorted(names))}
 
 
+_ROOMS = ("nptad.scoring", "nptad.training", "nptad.nn", "nptad.tables")
+
+
 @cache
 def code_of(module: str) -> str:
     """The code of a module and of the rooms it imports that a view depends on, without comments and docstrings."""
@@ -164,7 +167,7 @@ def code_of(module: str) -> str:
     for node in ast.walk(tree):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
             node.body = [n for n in node.body if not (isinstance(n, ast.Expr) and isinstance(n.value, ast.Constant))]
-        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(("nptad.scoring", "nptad.tables")):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(_ROOMS):
             texts.append(code_of(str(node.module)))
     return sha256("".join([ast.dump(tree), *texts]).encode()).hexdigest()
 

@@ -26,7 +26,7 @@ def fit_detect_and_explain(checkpoint: str) -> None:
     from nptad import NPTAD, Settings
     from test_golden import SETTINGS, mixed
 
-    for parameters in SETTINGS.values():
+    for parameters in ({}, *SETTINGS.values()):
         detector = NPTAD(random_state=0, **parameters).fit(mixed(120, 0))
         detector.detect(mixed(40, 1), false_alarm_rate=0.05)
         detector.detect(mixed(120, 0), fdr=0.05).ranking()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
 from typing import Any, Literal
@@ -16,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from nptad.errors import InputError, ModelFileError, TrainingError, warn
 from nptad.explain.attribution import explain_rows
 from nptad.explain.result import Explanation
+from nptad.explain.similar import explain_views
 from nptad.models.fitted import FittedModel
 from nptad.models.persist import load_model, save_model
 from nptad.nn.device import resolve_device
@@ -26,11 +26,16 @@ from nptad.scoring.calibrate import (
     Calibration,
     DecisionRule,
     Detection,
+    RowScores,
+    default_rate,
     make_rule,
+    report_extrapolation,
     report_limits,
     threshold,
 )
 from nptad.scoring.ensemble import Ensemble, fit_ensemble
+from nptad.scoring.network_score import NetworkScore, score_with
+from nptad.scoring.view_score import ViewScore
 from nptad.settings import Settings, default_members, default_settings
 from nptad.tables.encode import encode
 from nptad.tables.frames import backend_of, read_blocks, read_columns
@@ -43,23 +48,40 @@ from nptad.validation import is_number, is_whole, require
 AUTO_QUANTILE = 0.99
 """``contamination="auto"`` flags rows that score above this quantile of the training rows' out-of-fold scores."""
 
+_NETWORK_PARAMETERS = (
+    "n_members",
+    "embedding_dim",
+    "n_steps",
+    "batch_size",
+    "learning_rate",
+    "mask_rate",
+    "max_masked",
+    "settings",
+)
+"""If one of these is given, the network is trained and makes the score."""
+
 _BLOCK_ROWS = 2**16
 """Rows encoded and scored at a time, so that memory does not grow with the table."""
 
 
 class NPTAD(OutlierMixin, BaseEstimator):
-    """Anomaly detection on tables with a Non-Parametric Transformer.
+    """Anomaly detection on tables that may hold numbers, truth values, text categories, times and missing cells.
 
-    The model learns to reconstruct hidden cells of the training rows from the other cells of the row and from the other
-    rows. A row is an anomaly if the model cannot reconstruct its cells, or if it is far from all training rows. Tables
-    may hold numbers, truth values, text categories, times and missing cells.
+    By default, several views say how odd a row is: its distance from the nearest training row, in all columns and in
+    some of them, its density, values never seen, numbers outside the range, missing cells. Each is compared with the
+    same view of the training rows. The score is minus the log of the share of normal rows that look at least as odd.
+    Fitting takes seconds.
 
-    One rule sets every parameter that is None from the size of the training table (:func:`nptad.default_settings`).
+    With ``settings`` or any of the first seven parameters, a Non-Parametric Transformer (NPT-AD) is trained instead. It
+    learns to reconstruct hidden cells of the training rows from the other cells of the row and from the other rows. A
+    row is an anomaly if the network cannot reconstruct its cells, or if it is far from all training rows. Training
+    takes minutes. One rule sets every parameter that is None from the size of the training table
+    (:func:`nptad.default_settings`).
 
     Parameters
     ----------
     n_members : int, optional
-        Models in the ensemble. Each leaves out its own fold of the training rows, so that every training row has an
+        Networks in the ensemble. Each leaves out its own fold of the training rows, so that every training row has an
         out-of-fold score. A single member leaves out no row: it scores a training row without that row's context
         entry, but its weights have seen the row, so the score is too low.
     embedding_dim : int, optional
@@ -77,21 +99,23 @@ class NPTAD(OutlierMixin, BaseEstimator):
         ``settings``, at most their ``max_masks``). By default a few masks of one size, both set by
         :func:`default_settings`.
     contamination : "auto" or float, default "auto"
-        The threshold of :meth:`predict`. "auto": the training rows are normal, and rows above the 99th percentile of
-        their out-of-fold scores are flagged (with fewer than 99 rows, that is nearly the highest score). A number in
-        (0, 0.5]: that share of the training rows is flagged.
+        The threshold of :meth:`predict`. "auto": the training rows are normal, and rows as odd as one normal row in 100
+        are flagged (with fewer than 99 rows, one row of them). A number in (0, 0.5]: that share of the training rows is
+        flagged.
     categorical_features : sequence of column names or positions, optional
         Number columns to treat as categories. By default those with at most two different values.
     time_limit : float, optional
-        Seconds of training at most. If the limit ends training, the result depends on the speed of the machine.
+        Seconds of training a network at most. If the limit ends training, the result depends on the speed of the
+        machine.
     device : str, default "auto"
-        A torch device; "auto" takes a CUDA device if there is one.
+        A torch device for a network; "auto" takes a CUDA device if there is one.
     random_state : int, RandomState or Generator, optional
         The only source of randomness: the same seed on the same machine gives the same scores, bit for bit.
     verbose : bool, default False
         Show progress bars.
-    settings : Settings, optional
-        All hyper-parameters at once, for instance those of the paper; the parameters above override them.
+    settings : Settings or "network", optional
+        All hyper-parameters of a network at once, for instance those of the paper; the parameters above override them.
+        "network" stands for the rule of :func:`nptad.default_settings`.
 
     Attributes
     ----------
@@ -103,7 +127,7 @@ class NPTAD(OutlierMixin, BaseEstimator):
     >>> import numpy as np
     >>> x = np.random.default_rng(0).normal(size=(60, 1))
     >>> table = np.hstack([x, 2 * x, -x])
-    >>> detector = NPTAD(n_members=2, n_steps=60, random_state=0).fit(table)
+    >>> detector = NPTAD(random_state=0).fit(table)
     >>> detector.predict([[1.0, 2.0, -1.0], [1.0, -8.0, 5.0]]).tolist()
     [1, -1]
     """
@@ -126,7 +150,7 @@ class NPTAD(OutlierMixin, BaseEstimator):
         device: str = "auto",
         random_state: int | np.random.RandomState | np.random.Generator | None = None,
         verbose: bool = False,
-        settings: Settings | None = None,
+        settings: Settings | Literal["network"] | None = None,
     ) -> None:
         self.n_members = n_members
         self.embedding_dim = embedding_dim
@@ -158,8 +182,8 @@ class NPTAD(OutlierMixin, BaseEstimator):
         y : ignored
             Not used; scikit-learn passes it.
         checkpoint : path, optional
-            Training writes this file from time to time. If the file exists, training continues from it and ends with
-            the weights of an uninterrupted run. The file is deleted at the end. Needs a whole number as
+            Training of a network writes this file from time to time. If the file exists, training continues from it and
+            ends with the weights of an uninterrupted run. The file is deleted at the end. Needs a whole number as
             ``random_state``.
         precision : {"auto", "float32"}
             "auto" trains with bfloat16 matrix products on GPUs that have them, and in float32 elsewhere. Scores are
@@ -174,24 +198,46 @@ class NPTAD(OutlierMixin, BaseEstimator):
         return self
 
     def _fit(
-        self,
-        X: Any,
-        checkpoint: str | Path | None = None,
-        precision: Precision = "auto",
-        *,
-        score_all: bool = False,
+        self, X: Any, checkpoint: str | Path | None = None, precision: Precision = "auto", *, score_all: bool = False
     ) -> RowScores:
         """Fit, and return the out-of-fold scores of the calibration rows, or of all training rows."""
         self._check_parameters(checkpoint)
-        device, contamination = resolve_device(self.device), self.contamination
         ranks = Ranks()
         raw = read_columns(X)
         schema = learn_schema(raw, self.categorical_features)
         x = encode(schema, raw)
-        settings = self._resolve_settings(len(x), schema.layout.n_features)
+        scorer: ViewScore | NetworkScore
+        if self._has_network():
+            scorer, scored = self._fit_network(x, schema, checkpoint, precision, ranks, score_all)
+        else:
+            scorer, scored = self._fit_views(x, schema, ranks)
+        # Assigned last, so that a fit that fails or is interrupted leaves the detector as it was.
+        self.model_ = FittedModel(schema, scorer, self._threshold(scorer))
+        if checkpoint is not None and ranks.is_first:
+            Path(checkpoint).unlink(missing_ok=True)
+        return scored
+
+    def _fit_views(self, x: np.ndarray, schema: Schema, ranks: Ranks) -> tuple[ViewScore, RowScores]:
+        seed = ranks.from_first(lambda: spawn_seeds(self.random_state, 1))[0]
+        with progress_bar("Fitting", len(x), self.verbose and ranks.is_first) as advance:
+            scorer = ViewScore.fit(x, schema.layout, seed, advance=advance)
+        scores = scorer.training_scores
+        return scorer, RowScores(scores[:, None], scores, np.arange(len(x)))
+
+    def _fit_network(
+        self,
+        x: np.ndarray,
+        schema: Schema,
+        checkpoint: str | Path | None,
+        precision: Precision,
+        ranks: Ranks,
+        score_all: bool,
+    ) -> tuple[NetworkScore, RowScores]:
+        device, settings = resolve_device(self.device), self._resolve_settings(len(x), schema.layout.n_features)
         n_members = self._resolve_members(len(x))
         seeds = ranks.from_first(lambda: spawn_seeds(self.random_state, 3 + n_members))
-        with progress_bar("Training", settings.n_steps, self.verbose and ranks.is_first) as advance:
+        visible = self.verbose and ranks.is_first
+        with progress_bar("Training", settings.n_steps, visible) as advance:
             ensemble, history = fit_ensemble(
                 x,
                 schema.layout,
@@ -204,21 +250,23 @@ class NPTAD(OutlierMixin, BaseEstimator):
                 report=lambda entry: advance(1, f"loss {entry['loss']:.3f}"),
             )
         rows = np.arange(len(x))
-        if contamination == "auto" and len(x) > CALIBRATION_ROWS and not score_all:
+        if self.contamination == "auto" and len(x) > CALIBRATION_ROWS and not score_all:
             rows = np.sort(np.random.default_rng(seeds[0]).choice(len(x), CALIBRATION_ROWS, replace=False))
-        scored = self._score(ensemble, x[rows], "Scoring" if score_all else "Calibrating")
+        with progress_bar("Scoring" if score_all else "Calibrating", len(rows), visible) as advance:
+            scored = score_with(ensemble, x[rows], advance)
         left_out = ensemble.left_out[:, rows].T | (n_members == 1)
         calibration = Calibration(rows, np.where(left_out, scored.by_member, np.nan), scored.score)
         if not np.isfinite(scored.score).all():
             raise TrainingError("The trained model gives infinite scores; use a smaller learning_rate.")
         _report_empty(_count_empty(x))
-        share = 1 - AUTO_QUANTILE if contamination == "auto" else float(contamination)
-        offset = threshold(-calibration.scores, share)
-        # Assigned last, so that a fit that fails or is interrupted leaves the detector as it was.
-        self.model_ = FittedModel(schema, ensemble, calibration, history, offset)
-        if checkpoint is not None and ranks.is_first:
-            Path(checkpoint).unlink(missing_ok=True)
-        return scored
+        return NetworkScore(ensemble, calibration, history), scored
+
+    def _threshold(self, scorer: ViewScore | NetworkScore) -> float:
+        if self.contamination != "auto":
+            return threshold(-scorer.training_scores, float(self.contamination))
+        if isinstance(scorer, ViewScore):  # the score says how rare the row is; a row of just this rate is flagged
+            return float(np.log(default_rate(scorer.n_calibration)) + 1e-9)
+        return threshold(-scorer.training_scores, 1 - AUTO_QUANTILE)
 
     @property
     def schema_(self) -> Schema:
@@ -227,18 +275,30 @@ class NPTAD(OutlierMixin, BaseEstimator):
 
     @property
     def settings_(self) -> Settings:
-        """The hyper-parameters used."""
-        return self.model_.settings
+        """The hyper-parameters of the network."""
+        return self._network.settings
 
     @property
     def ensemble_(self) -> Ensemble:
-        """The trained members."""
-        return self.model_.ensemble
+        """The trained members of the network."""
+        return self._network.ensemble
 
     @property
     def history_(self) -> History:
-        """Step, loss, learning rate and seconds of every training step."""
-        return self.model_.history
+        """Step, loss, learning rate and seconds of every training step of the network."""
+        return self._network.history
+
+    @property
+    def calibration_(self) -> Calibration:
+        """Out-of-fold scores of training rows under the members of the network."""
+        return self._network.calibration
+
+    @property
+    def _network(self) -> NetworkScore:
+        scorer = self.model_.scorer
+        if isinstance(scorer, ViewScore):
+            raise AttributeError("This detector has no network; fit with settings='network' to train one.")
+        return scorer
 
     @property
     def offset_(self) -> float:
@@ -247,13 +307,8 @@ class NPTAD(OutlierMixin, BaseEstimator):
 
     @property
     def training_scores_(self) -> np.ndarray:
-        """:meth:`score_samples` of the training rows that set the threshold: all rows, or 2,000 if there are more."""
-        return self.model_.training_scores
-
-    @property
-    def calibration_(self) -> Calibration:
-        """Out-of-fold scores of training rows, by member."""
-        return self.model_.calibration
+        """:meth:`score_samples` of the training rows; of a network with "auto" threshold, of at most 2,000 of them."""
+        return -self.model_.scorer.training_scores
 
     @property
     def n_features_in_(self) -> int:
@@ -268,10 +323,14 @@ class NPTAD(OutlierMixin, BaseEstimator):
         return np.array([c.name for c in self.model_.schema.columns], dtype=object)
 
     def score_samples(self, X: Any) -> np.ndarray:
-        """Score rows, higher = more normal: minus the score that ``Settings.aggregation`` defines.
+        """Score rows, higher = more normal.
 
-        Rows of the training table are recognised and scored only by members that left them out. A row that occurs in
-        the table several times gets the average over its copies, each scored by the members that left it out.
+        The score is the log of the share of normal rows that are at least as odd: -4.6 is one row in 100. With a
+        network, it is minus the score that ``Settings.aggregation`` defines.
+
+        The training table gets its out-of-fold scores. Any other row is a new row, also one that equals a training row.
+        With a network, single training rows are recognised and scored only by members that left them out; a row that
+        occurs several times gets the average over its copies.
         """
         check_is_fitted(self)
         return -np.concatenate([scored.score for scored in self._score_blocks(X)])
@@ -317,7 +376,7 @@ class NPTAD(OutlierMixin, BaseEstimator):
         Parameters
         ----------
         X : DataFrame, pyarrow.Table or 2-D array
-            The rows, usually new ones. Training rows are recognised and ranked among the training rows: a
+            The rows, usually new ones. The training table is recognised, and its rows are ranked among themselves: a
             ``false_alarm_rate`` flags that share of them, and a false discovery rate cannot be controlled for them.
         fdr : float, optional
             Share of normal rows among the flagged ones, on average (Benjamini-Hochberg).
@@ -333,42 +392,56 @@ class NPTAD(OutlierMixin, BaseEstimator):
         Raises
         ------
         InputError
-            If there are too few training rows for the rate. A warning names other limits of the p-values.
+            If there are too few training rows for the rate of a network. A warning names other limits of the p-values.
 
         Notes
         -----
-        A p-value is the share of training rows that score at least as high under the same member, among the rows that
-        the member left out. The rates hold approximately if the training rows are normal and new normal rows are like
-        them: see :mod:`nptad.scoring.calibrate`.
+        A p-value is the share of normal rows that are at least as odd, estimated from the out-of-fold scores of the
+        training rows. Below ``Detection.resolution`` it comes from a tail fitted to the highest of them. The rates hold
+        approximately if the training rows are normal and new normal rows are like them: see
+        :mod:`nptad.scoring.surprise` and, for networks, :mod:`nptad.scoring.calibrate`.
 
         Examples
         --------
         >>> import numpy as np
         >>> x = np.random.default_rng(0).normal(size=(60, 1))
-        >>> detector = NPTAD(n_members=2, n_steps=60, random_state=0).fit(np.hstack([x, 2 * x, -x]))
+        >>> detector = NPTAD(random_state=0).fit(np.hstack([x, 2 * x, -x]))
         >>> found = detector.detect([[1.0, 2.0, -1.0], [1.0, -8.0, 5.0]])
-        >>> found.anomaly.tolist(), round(float(found.p_value[1]), 3)
-        ([False, True], 0.016)
+        >>> found.anomaly.tolist(), float(found.p_value[1]) < 0.01
+        ([False, True], True)
         """
         check_is_fitted(self)
-        rule = make_rule(fdr, false_alarm_rate, len(self.calibration_.rows))
-        return self._detect(rule, self._score_blocks(X), backend_of(X))
+        return self._detect(self.decision_rule(fdr, false_alarm_rate), self._score_blocks(X), backend_of(X))
+
+    def decision_rule(self, fdr: float | None = None, false_alarm_rate: float | None = None) -> DecisionRule:
+        """The rule by which :meth:`detect` flags rows at these rates."""
+        check_is_fitted(self)
+        scorer = self.model_.scorer
+        return make_rule(fdr, false_alarm_rate, scorer.n_calibration, has_tail=isinstance(scorer, ViewScore))
 
     def _detect(self, rule: DecisionRule, blocks: Iterable[RowScores], backend: str) -> Detection:
-        parts = []
-        for scored in blocks:
-            p = self.calibration_.p_values(scored.by_member, scored.score, scored.training_row)
-            parts.append((scored.score, p, scored.training_row, scored.by_member))
+        scorer = self.model_.scorer
+        parts = [(part.score, scorer.p_values(part), part.training_row, part.by_member) for part in blocks]
         score, p, training_row, by_member = (np.concatenate(part) for part in zip(*parts, strict=True))
         anomaly, highest = rule.flag(p)
-        report_limits(rule, anomaly, training_row, len(self.calibration_.rows), self.ensemble_.n_members)
-        return Detection(score, p, anomaly, highest, rule.name, float(rule.rate), backend, training_row, by_member)
+        resolution = 0.0
+        if isinstance(scorer, ViewScore):
+            resolution = 1 / (scorer.n_calibration + 1)
+            report_extrapolation(rule, scorer.n_calibration)
+        else:
+            report_limits(rule, anomaly, training_row, scorer.n_calibration, scorer.ensemble.n_members)
+        return Detection(
+            score, p, anomaly, highest, rule.name, float(rule.rate), backend, resolution, training_row, by_member
+        )
 
-    def explain(self, X: Any, by_member: np.ndarray | None = None) -> Explanation:
+    def explain(
+        self, X: Any, by_member: np.ndarray | None = None, training_row: np.ndarray | None = None
+    ) -> Explanation:
         """Say why rows have their scores: one :class:`~nptad.explain.RowExplanation` for each row.
 
-        Each lists the cells, the largest contribution to the score first, with the seen and the expected value, the
-        nearest training row, and the training rows that the model attended to. ``frame()``, ``plot(row)`` and
+        Each lists the cells, the largest contribution to the score first, with the seen value and that of similar rows,
+        the nearest training row, and what each view contributes. With a network, expected values are those that it
+        predicts, and the training rows that it attended to are listed. ``frame()``, ``plot(row)`` and
         ``html()`` show the result. Explaining takes a few times as long as scoring: explain the flagged rows, not a
         whole table.
 
@@ -378,9 +451,15 @@ class NPTAD(OutlierMixin, BaseEstimator):
             The rows to explain.
         by_member : ndarray of shape (n, K), optional
             Their :attr:`Detection.by_member`, if they were scored already.
+        training_row : ndarray of shape (n,), optional
+            Their :attr:`Detection.training_row`: which training row each row is, -1 for a new row. By default new rows,
+            unless all of them equal training rows.
         """
         check_is_fitted(self)
-        return explain_rows(self.ensemble_, self.schema_, X, by_member, verbose=bool(self.verbose))
+        scorer, visible = self.model_.scorer, bool(self.verbose)
+        if isinstance(scorer, ViewScore):
+            return explain_views(scorer, self.schema_, X, by_member, training_row, verbose=visible)
+        return explain_rows(scorer.ensemble, self.schema_, X, by_member, verbose=visible)
 
     def save(self, directory: str | Path) -> None:
         """Write the fitted detector to a directory that :func:`nptad.load` reads; nothing in it can execute."""
@@ -393,27 +472,23 @@ class NPTAD(OutlierMixin, BaseEstimator):
         settings, features = parameters["settings"], parameters["categorical_features"]
         is_seed = isinstance(self.random_state, int | np.integer)
         return parameters | {
-            "settings": None if settings is None else settings.to_dict(),
+            "settings": settings.to_dict() if isinstance(settings, Settings) else settings,
             "random_state": self.random_state if is_seed else None,
             "categorical_features": None if features is None else list(features),
             "device": str(parameters["device"]),
         }
 
-    def _score(self, ensemble: Ensemble, x: np.ndarray, description: str) -> RowScores:
-        """Score encoded rows, with a progress bar."""
-        assignment = ensemble.assign_members(x)
-        visible = self.verbose and Ranks().is_first
-        with progress_bar(description, int((assignment.weights > 0).sum()), visible) as advance:
-            by_member = ensemble.member_scores(x, assignment, advance)
-        return RowScores(by_member, assignment.mean(by_member), assignment.training_row)
-
     def _score_blocks(self, table: Any) -> Iterator[RowScores]:
+        scorer, visible = self.model_.scorer, self.verbose and Ranks().is_first
         empty = 0
-        for block in read_blocks(table, _BLOCK_ROWS):
+        # The training table is recognised as a whole, so that it must not be cut.
+        for block in read_blocks(table, max(_BLOCK_ROWS, self.schema_.n_rows)):
             x = encode(self.schema_, block)
             empty += _count_empty(x)
-            yield self._score(self.ensemble_, x, "Scoring")
-        _report_empty(empty)
+            with progress_bar("Scoring", len(x), visible) as advance:
+                yield scorer.score_rows(x, advance)
+        if isinstance(scorer, NetworkScore):
+            _report_empty(empty)
 
     def _check_parameters(self, checkpoint: Any) -> None:
         """Reject invalid parameters before any work is done."""
@@ -433,21 +508,24 @@ class NPTAD(OutlierMixin, BaseEstimator):
             if not is_whole(state):
                 raise InputError("A checkpoint needs a whole number as random_state; set random_state to use one.")
 
+    def _has_network(self) -> bool:
+        return any(getattr(self, name) is not None for name in _NETWORK_PARAMETERS)
+
     def _resolve_settings(self, n_rows: int, n_features: int) -> Settings:
         settings = self.settings
-        if settings is None:
+        if settings is None or settings == "network":
             settings = default_settings(
                 n_rows, n_features, self.embedding_dim if is_whole(self.embedding_dim) else None
             )
         if not isinstance(settings, Settings):
-            raise InputError(f"settings must be nptad.Settings or None, got {type(settings).__name__}.")
+            raise InputError(f"settings must be nptad.Settings, 'network' or None, got {settings!r:.60}.")
         names = ("embedding_dim", "n_steps", "batch_size", "learning_rate", "mask_rate")
         changes: dict[str, Any] = {name: getattr(self, name) for name in names if getattr(self, name) is not None}
         if self.max_masked is not None:
             is_size = is_whole(self.max_masked) and self.max_masked >= 1
             require(is_size, "max_masked", "a whole number of at least 1", self.max_masked)
             changes["mask_sizes"] = tuple(range(1, int(self.max_masked) + 1))
-            if self.settings is None:  # all such masks, not as few as the default rule takes
+            if not isinstance(self.settings, Settings):  # all such masks, not as few as the default rule takes
                 changes["max_masks"] = Settings.max_masks
         return dataclasses.replace(settings, **changes)
 
@@ -462,18 +540,6 @@ class NPTAD(OutlierMixin, BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
         return tags
-
-
-@dataclass(frozen=True)
-class RowScores:
-    """Scores of rows, higher = more anomalous."""
-
-    by_member: np.ndarray
-    """Score of each row under each member, (n, K); NaN where the member has seen the row."""
-    score: np.ndarray
-    """Score of each row, (n,)."""
-    training_row: np.ndarray
-    """The training row that each row is, (n,); -1 for a new row."""
 
 
 def load(directory: str | Path, device: str = "auto") -> NPTAD:

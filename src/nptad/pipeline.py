@@ -139,8 +139,8 @@ def explain_table(
     columns = read_columns(table)
     if not len(places):
         return Explanation((), columns.backend)
-    scores = None if detection is None else detection.by_member[places]
-    explanation = detector.explain(columns.take(places), scores)
+    known = () if detection is None else (detection.by_member[places], detection.training_row[places])
+    explanation = detector.explain(columns.take(places), *known)
     numbered = (replace(why, row=int(row)) for row, why in zip(places, explanation, strict=True))
     return replace(explanation, rows=tuple(numbered))
 

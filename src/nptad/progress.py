@@ -31,14 +31,14 @@ def progress_bar(
     description: str, total: int, visible: bool, *, in_bytes: bool = False
 ) -> Iterator[Callable[..., None]]:
     """Yield ``advance(count, note=...)``, which moves a progress bar and may be called from any thread."""
-    listener, done, one_at_a_time = _listener.get(), 0, Lock()
+    listener, done, one_at_a_time = _listener.get(), 0.0, Lock()
 
-    def tell(count: int) -> None:
+    def tell(count: float) -> None:
         nonlocal done
         with one_at_a_time:
             done += count
             if listener is not None:
-                listener(description, done, total)
+                listener(description, round(done), total)
 
     tell(0)
     if not visible:
@@ -49,7 +49,7 @@ def progress_bar(
     with Progress(name, BarColumn(), amount, TimeRemainingColumn(), note, console=Console(stderr=True)) as bar:
         task = bar.add_task(description, total=total, note="")
 
-        def advance(count: int = 1, note: str = "") -> None:
+        def advance(count: float = 1, note: str = "") -> None:
             bar.update(task, advance=count, note=note)
             tell(count)
 

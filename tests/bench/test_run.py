@@ -216,6 +216,7 @@ for group in (seeds[i : i + size] for i in range(0, len(seeds), size)):
     x = bytearray(2**27 * len(group))
     time.sleep(1 if len(group) == 1 else 60)
     [say(record(seed)) for seed in group]
+    del x  # else the next group would find it in memory
 """
     use_worker(monkeypatch, tmp_path, stacks)
     assert outcomes(a_task((0, 1), stack=2), Limits(memory_mib=200)) == [(0, "done", None), (1, "done", None)]

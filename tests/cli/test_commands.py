@@ -184,7 +184,7 @@ def test_explain_shows_cells_and_training_rows(call, folder):
     arguments = (folder / "model", folder / "orders.csv", "--ignore", "id,known", "--rows", "3,78-79")
     code, out, _ = call("explain", *arguments)
     assert code == 0
-    assert all(text in out for text in ("Row 3,", "Row 78,", "Row 79,", "missing", "Attended training rows: "))
+    assert all(text in out for text in ("Row 3,", "Row 78,", "Row 79,", "missing", "similar rows"))
     assert out.count("times the usual distance") == 3
     code, out, _ = call("explain", *arguments, "--json")
     rows = json.loads(out)
@@ -219,7 +219,9 @@ def test_info_shows_columns_and_settings(call, folder):
         ("detect orders.csv --ignore id,known --model orders.csv", 1, "not only a saved nptad model"),
         ("detect orders.csv --ignore id,known --output - --json", 1, "--output"),
         ("fit orders.csv --ignore id,known --model orders.csv", 1, "not only a saved nptad model"),
-        ("fit orders.csv --ignore id,known --model new --checkpoint model", 1, "model cannot be written"),
+        ("fit orders.csv --ignore id,known --model new --network --checkpoint model", 1, "model cannot be written"),
+        ("fit orders.csv --ignore id,known --model new --nproc 2", 1, "add --network"),
+        ("fit orders.csv --ignore id,known --model new --checkpoint c", 1, "add --network"),
         ("fit orders.csv --ignore id,known --model new --categorical nothing", 1, "--categorical"),
         ("detect orders.csv --seed x", 2, "--seed"),
         ("detect", 2, "DATA"),
@@ -280,6 +282,7 @@ def test_interrupting_leaves_nothing_behind(folder, tmp_path):
         tmp_path / "s.csv",
         "--model",
         tmp_path / "m",
+        "--network",
     ]
     process = subprocess.Popen(
         [sys.executable, "-m", "nptad.cli", *map(str, arguments)],
@@ -386,7 +389,10 @@ def states(tmp_path_factory):
     random = np.random.default_rng(0)
     kinds = [("true", "1.0", "2024-01-01"), ("false", "2.0", "2024-01-02"), ("unknown", "x", "never")]
     rows = [(*kinds[i % 3], f"{random.normal():.3f}") for i in range(90)]
-    for name, kept in {"all": rows, "some": [row for row in rows if row[0] != "unknown"]}.items():
+    # One row more than training has: the training table itself has out-of-fold scores.
+    new = [*rows, rows[0]]
+    tables = {"training": rows, "all": new, "some": [row for row in new if row[0] != "unknown"]}
+    for name, kept in tables.items():
         lines = ["on,code,since,size", *(",".join(row) for row in kept)]
         (folder / f"{name}.csv").write_text("\n".join(lines), encoding="utf-8")
         objects = (
@@ -394,7 +400,7 @@ def states(tmp_path_factory):
         )
         text = "\n".join(objects).replace("unknown", '"unknown"').replace(" x,", ' "x",')
         (folder / f"{name}.jsonl").write_text(text, encoding="utf-8")
-    assert command("fit", folder / "all.csv", "--model", folder / "model", *QUICK) == (0, "", "")
+    assert command("fit", folder / "training.csv", "--model", folder / "model", *QUICK) == (0, "", "")
     return folder
 
 

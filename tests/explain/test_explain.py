@@ -257,7 +257,8 @@ def test_what_the_distance_makes_of_the_score_goes_to_the_cells_without_which_it
     # Without the distance no logarithm is taken of losses: their baseline differs, the rest is the same.
     scale = with_distance.ensemble_.mask_scale
     ensemble = dataclasses.replace(without.ensemble_, mask_scale=scale)
-    without.model_ = dataclasses.replace(without.model_, ensemble=ensemble)
+    scorer = dataclasses.replace(without.model_.scorer, ensemble=ensemble)
+    without.model_ = dataclasses.replace(without.model_, scorer=scorer)
     (alone,) = without.explain(row)
     of_losses = {reason.column: reason.contribution / alone.score for reason in alone.reasons}
     for reason in with_distance.explain(row)[0].reasons:

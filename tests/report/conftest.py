@@ -117,6 +117,8 @@ def large_summary(summary: dict[str, Any]) -> dict[str, Any]:
                 "share": part[j],
                 "probability": 0.01,
                 "nearest": cell() if j % 2 else None,
+                "suspicious": False,
+                "view": None,
             }
             for j in range(10)
         ]

@@ -174,11 +174,12 @@ def test_long_runs_and_wide_tables_stay_small() -> None:
     detector = NPTAD(n_members=1, n_steps=2, embedding_dim=4, max_masked=1, random_state=0).fit(table)
     entry = detector.history_[0]
     history = [entry | {"step": step, "loss": 1 / step} for step in range(1, 1001)]
-    detector.model_ = dataclasses.replace(detector.model_, history=history)
+    scorer = dataclasses.replace(detector.model_.scorer, history=history)
+    detector.model_ = dataclasses.replace(detector.model_, scorer=scorer)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", TableWarning)
         summary = summarise(result_of(detector, table + 0.5, detector.detect(table + 0.5)))
-    curve = summary["training"]["curve"]
+    curve = summary["training"]["network"]["curve"]
     assert len(curve) == TRAINING_POINTS
     assert curve[-1][0] == 1000
     assert all(low <= mean <= high for _, mean, low, high in curve)

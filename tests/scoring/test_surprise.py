@@ -20,11 +20,11 @@ def realised(distribution, n, nominal, seeds=150):
         surprise = Surprise.fit(distribution.rvs(size=n, random_state=seed))
         low = high = surprise.scores[-1]
         step = surprise.scores[-1] - surprise.scores[0]
-        while surprise.p_values(np.array(high)) > nominal:
+        while np.exp(-surprise.apply(np.array(high))) > nominal:
             low, high, step = high, high + step, 2 * step
         for _ in range(50):
             middle = (low + high) / 2
-            low, high = (middle, high) if surprise.p_values(np.array(middle)) > nominal else (low, middle)
+            low, high = (middle, high) if np.exp(-surprise.apply(np.array(middle))) > nominal else (low, middle)
         shares.append(distribution.sf(high))
     return np.mean(shares)
 
@@ -34,7 +34,7 @@ def test_inside_the_range_the_share_is_the_conformal_p_value():
     train, new = random.integers(0, 30, 80).astype(float), random.integers(-5, 30, 50).astype(float)
     new = new[new <= train.max()]
     slow = [(1 + sum(t >= s for t in train)) / 81 for s in new]
-    np.testing.assert_allclose(Surprise.fit(train).p_values(new), slow)
+    np.testing.assert_allclose(np.exp(-Surprise.fit(train).apply(new)), slow)
 
 
 @pytest.mark.parametrize("n", [2, 3, 5, 30, 400])
@@ -110,7 +110,7 @@ def test_p_values_hold_on_discrete_scores(kind):
     """One fresh score for each of many samples, so that false alarms are independent: exact binomial bounds."""
     n, samples = 100, 3000
     scores = DISCRETE[kind](np.random.default_rng(7), (samples, n + 1))
-    p = np.array([Surprise.fit(row[:-1]).p_values(row[-1:])[0] for row in scores])
+    p = np.array([np.exp(-Surprise.fit(row[:-1]).apply(row[-1:]))[0] for row in scores])
     for rate in (0.01, 0.05, 0.1, 0.5):
         assert stats.binomtest(int((p <= rate).sum()), samples, rate, "greater").pvalue > 1e-3, rate
     if kind == "continuous":
@@ -152,7 +152,7 @@ def test_p_values_of_combined_views_hold():
         hidden = random.normal(size=n + 1)
         views = [np.abs(hidden), hidden**2 + random.exponential(size=n + 1), many_zeros(random, n + 1)]
         combined, _ = CombinedSurprise.fit([view[:-1] for view in views])
-        p.append(combined.p_values([view[-1:, None] for view in views])[0])
+        p.append(np.exp(-combined.score([view[-1:, None] for view in views]))[0])
     for rate in (0.01, 0.05, 0.1):
         assert stats.binomtest(int((np.array(p) <= rate).sum()), samples, rate, "greater").pvalue > 1e-3, rate
         assert stats.binomtest(int((np.array(p) <= rate).sum()), samples, rate, "less").pvalue > 1e-3, rate

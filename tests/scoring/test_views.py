@@ -114,7 +114,7 @@ def test_ranges_are_those_of_the_training_rows():
     x = np.array([[0, 0], [10, 1], [5, 0.5]], dtype=np.float32)
     fitted, _ = fit(NearestInRanges, x, CellLayout(2, ()))
     assert fitted.score(np.array([[20, 1]], dtype=np.float32)).item() == pytest.approx(np.sqrt(1 / 2))
-    assert fitted.nearest(np.array([[6, 0.5]], dtype=np.float32)).tolist() == [2]
+    assert fitted.similar(np.array([[6, 0.5]], dtype=np.float32), 2).tolist() == [[2, 1]]
 
 
 def test_quantiles_do_not_depend_on_the_scale_of_a_column():
@@ -280,7 +280,7 @@ def false_alarms(kind, views, samples, n=80, seed=0):
         fitted, scores = zip(*(view.fit(x[:-1], layout, left_out_rows(n, 5, sample)) for view in views), strict=True)
         new = [view.score(x[-1:]) for view in fitted]
         single = [np.exp(-Surprise.fit(s).apply(values).mean()) for s, values in zip(scores, new, strict=True)]
-        found.append([*single, CombinedSurprise.fit(scores)[0].p_values(new)[0]])
+        found.append([*single, np.exp(-CombinedSurprise.fit(scores)[0].score(new))[0]])
     return np.array(found)
 
 

@@ -153,7 +153,7 @@ def test_a_killed_process_ends_the_other_and_the_checkpoint_goes_on(in_step, tmp
 # The command
 
 
-ARGUMENTS = ["fit", "table.csv", "--model", "model", "--nproc", "2", "--quiet"]
+ARGUMENTS = ["fit", "table.csv", "--model", "model", "--network", "--nproc", "2", "--quiet"]
 
 
 @pytest.fixture
@@ -258,7 +258,7 @@ TORCHRUN = ("torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-
 
 
 def test_torchrun_can_start_the_processes_too(tmp_path, table):
-    arguments = ["fit", "table.csv", "--model", "model", "--quiet", "--json", "--time-limit", "1"]
+    arguments = ["fit", "table.csv", "--model", "model", "--network", "--quiet", "--json", "--time-limit", "1"]
     out, _ = command(tmp_path, *arguments, module=TORCHRUN).communicate(timeout=120)
     assert json.loads(out)["rows"] == 300
     assert (tmp_path / "model").exists()
@@ -266,7 +266,7 @@ def test_torchrun_can_start_the_processes_too(tmp_path, table):
 
 def test_under_torchrun_an_error_of_all_processes_is_printed_by_the_first(tmp_path, table):
     (tmp_path / "damaged").write_bytes(b"no checkpoint")
-    arguments = ["fit", "table.csv", "--model", "model", "--quiet", "--checkpoint", "damaged"]
+    arguments = ["fit", "table.csv", "--model", "model", "--network", "--quiet", "--checkpoint", "damaged"]
     launcher = command(tmp_path, *arguments, module=TORCHRUN)
     _, errors = launcher.communicate(timeout=120)
     assert launcher.returncode == 1

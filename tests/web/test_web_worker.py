@@ -277,8 +277,8 @@ def test_the_job_finds_the_odd_row_and_says_why(done):
 
 
 def test_the_page_says_how_likely_a_category_was_that_was_expected_and_what_the_nearest_row_has():
-    reason = {"column": "kind", "seen": "p", "expected": "p", "probability": 0.07, "nearest": None}
-    near = {"column": "size", "seen": 7.0, "expected": 2.0, "probability": None, "nearest": 3.25}
+    reason = {"column": "kind", "seen": "p", "expected": "p", "probability": 0.07, "nearest": None, "view": None}
+    near = {"column": "size", "seen": 7.0, "expected": 2.0, "probability": None, "nearest": 3.25, "view": None}
     row = {"row": 3, "names": [], "score": "2", "p_value": "0.01", "label": None}
     digest = {"statement": "", "meaning": "", "notes": [], "n_flagged": 1, "names": [], "labelled": False}
     job = jobs.Job("j", "t.csv", 60, [{}], Choices(("category",)))
@@ -322,7 +322,7 @@ def test_the_model_can_be_used(done, tmp_path):
 def test_progress_goes_through_all_phases_and_never_back(done):
     progress = [message["progress"] for message in done[2]]
     phases = list(dict.fromkeys(told["phase"] for told in progress))
-    assert phases == ["Training", "Scoring", "Explaining", "Writing"]
+    assert phases == ["Fitting", "Explaining", "Writing"]
     shares = [told["share"] for told in progress]
     assert shares == sorted(shares)
     assert shares[-1] <= 1
@@ -381,7 +381,7 @@ def test_a_table_scored_in_parts_is_one_phase():
     assert seconds[1::2] == [30.0, 20.0, 10.0, 0.0]
 
 
-def test_scoring_is_most_of_the_work_for_a_large_table():
-    work = expected_work(1_000_000, 10, 10_000)
-    assert work["Scoring"] > work["Training"]
-    assert list(work) == ["Training", "Scoring", "Explaining", "Writing"]
+def test_a_wide_row_is_more_work_to_explain():
+    narrow, wide = expected_work(1000, 10, 10), expected_work(1000, 100, 10)
+    assert wide["Explaining"] == 10 * narrow["Explaining"]
+    assert list(wide) == ["Fitting", "Explaining", "Writing"]

@@ -76,8 +76,10 @@ def _fit_stack(
     return ensembles
 
 
-def run_estimator(splits: list[Split], seeds: list[int], settings: Settings, n_members: int) -> Iterator[Scored]:
-    """The estimator with its folds, one split after the other."""
+def run_estimator(
+    splits: list[Split], seeds: list[int], settings: Settings | None = None, n_members: int | None = None
+) -> Iterator[Scored]:
+    """The estimator, one split after the other: its default score, or a network with these settings."""
     for split, seed in zip(splits, seeds, strict=True):
         detector = NPTAD(
             n_members, settings=settings, categorical_features=split.categorical or None, random_state=seed

@@ -47,7 +47,10 @@ Label = Annotated[
     str | None,
     Parameter(help="Column that marks known anomalies with 1, or `column=value`. It is only compared with the result."),
 ]
-TimeLimit = Annotated[float | None, Parameter(help="Limit of the training time in seconds.")]
+Network = Annotated[
+    bool, Parameter(help="Train the Non-Parametric Transformer and score by it, as in the paper; takes minutes.")
+]
+TimeLimit = Annotated[float | None, Parameter(help="Limit of the time that a network is trained, in seconds.")]
 Device = Annotated[str, Parameter(help="Device to compute on, such as `cpu` or `cuda`.")]
 Quiet = Annotated[bool, Parameter(help="Do not print progress bars and notes.")]
 
@@ -66,12 +69,13 @@ def detect(
     label: Label = None,
     top: int = 10,
     seed: Seed = 0,
+    network: Network = False,
     time_limit: TimeLimit = None,
     device: Device = "auto",
     quiet: Quiet = False,
     json: bool = False,
 ) -> None:
-    """Find the anomalies inside one table. Every row is scored by models that were not trained on it.
+    """Find the anomalies inside one table. Every row is compared with the other rows.
 
     Parameters
     ----------
@@ -110,7 +114,7 @@ def detect(
 
     result = detect_table(
         table,
-        _detector(table.column_names, categorical, seed, time_limit, device, quiet),
+        _detector(table.column_names, categorical, seed, network, time_limit, device, quiet),
         ignore=ignored,
         label=label,
         share=share,
@@ -144,6 +148,7 @@ def fit(
     ignore: Ignore = "",
     categorical: Categorical = "",
     seed: Seed = 0,
+    network: Network = False,
     time_limit: TimeLimit = None,
     nproc: Jobs = 1,
     checkpoint: Path | None = None,
@@ -160,9 +165,9 @@ def fit(
     model : Path
         Directory to save the model to; a model that is there is replaced.
     nproc : int
-        Processes on this machine that train together, each with its own rows or GPU.
+        Processes on this machine that train a network together, each with its own rows or GPU.
     checkpoint : Path
-        File for the state of training. The same command continues from it. It is removed at the end.
+        File for the state of a network's training. The same command continues from it. It is removed at the end.
     json : bool
         Print a description of the model as JSON.
     """
@@ -170,6 +175,8 @@ def fit(
 
     if data == "-" and (nproc > 1 or is_launched()):
         raise InputError("Several processes cannot share standard input; name a file.")
+    if not network and (nproc > 1 or is_launched() or checkpoint is not None):
+        raise InputError("Several processes and checkpoints are for training a network; add --network.")
     check_places(checkpoint)
     require_room(model)
     task: dict[str, Any] = {
@@ -179,6 +186,7 @@ def fit(
         "checkpoint": None if checkpoint is None else str(checkpoint),
         "categorical": categorical,
         "seed": seed,
+        "network": network,
         "time_limit": time_limit,
         "device": device,
         "quiet": quiet,
@@ -434,7 +442,7 @@ def _read(data: str, ignore: str, model: Path | None = None) -> tuple[Table, lis
 
 
 def _detector(
-    names: list[str], categorical: str, seed: int, time_limit: float | None, device: str, quiet: bool
+    names: list[str], categorical: str, seed: int, network: bool, time_limit: float | None, device: str, quiet: bool
 ) -> NPTAD:
     from nptad.detector import NPTAD
     from nptad.tables.selection import column_names, require_columns
@@ -443,6 +451,7 @@ def _detector(
     require_columns(categories, names, "--categorical: ")
     return NPTAD(
         categorical_features=categories or None,
+        settings="network" if network else None,
         time_limit=time_limit,
         device=device,
         random_state=seed,
@@ -476,13 +485,16 @@ def _names_in(file: str) -> list[str]:
 
 
 def _facts(detector: NPTAD) -> dict[str, Any]:
-    schema = detector.schema_
+    schema, trained = detector.schema_, detector.model_.network
+    network = trained and {
+        "members": trained.ensemble.n_members,
+        "training_steps": len(trained.history),
+        "final_loss": trained.history[-1]["loss"],
+        "settings": trained.settings.to_dict(),
+    }
     return {
         "rows": schema.n_rows,
         "columns": [{"name": str(column.name), "kind": column.kind} for column in schema.columns],
-        "members": detector.ensemble_.n_members,
         "threshold": -detector.offset_,
-        "training_steps": len(detector.history_),
-        "final_loss": detector.history_[-1]["loss"],
-        "settings": detector.settings_.to_dict(),
+        "network": network,
     }

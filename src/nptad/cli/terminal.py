@@ -24,7 +24,7 @@ _JSON_CONTROLS = {code: f"\\u{code:04x}" for code in CONTROLS if code >= 127}
 """Control characters that JSON does not escape."""
 
 _CARRIED = 3  # carried columns shown next to the row number
-_ATTENDED_ROWS = 5  # attended training rows shown for a row
+_ATTENDED_ROWS = 5  # attended or similar training rows shown for a row
 
 
 def console_for_notes() -> Console:
@@ -87,29 +87,39 @@ def print_quality(detection: Detection, labels: np.ndarray) -> None:
 
 
 def print_explanation(explanation: Explanation) -> None:
-    """Print for each row its cells, its nearest training row and the attended training rows."""
+    """Print for each row its cells, its nearest training row, and the views or the attended training rows."""
     console = Console()
     for why in explanation:
+        by_network = not why.by_view
+        texts = ("seen", "expected", "similar row") if by_network else ("seen", "similar rows", "view")
+        numbers = ("probability" if by_network else "of similar rows", "contribution")
         table = Table(
             "column",
-            *(Column(name, overflow="ellipsis", max_width=30) for name in ("seen", "expected", "similar row")),
-            *(Column(name, justify="right") for name in ("probability", "contribution")),
+            *(Column(name, overflow="ellipsis", max_width=30) for name in texts),
+            *(Column(name, justify="right") for name in numbers),
             title=f"Row {why.row}, score {figure(why.score)}",
             title_justify="left",
         )
         for reason in why.reasons:
+            in_nearest = "" if reason.nearest is None else cell(reason.nearest)
             table.add_row(
                 Text(visible(str(reason.column))),
                 Text(cell(reason.seen)),
                 Text("" if reason.expected is None else estimate(reason.expected)),
-                Text("" if reason.nearest is None else cell(reason.nearest)),
+                Text(in_nearest if by_network else reason.view or ""),
                 "" if reason.probability is None else percent(reason.probability),
                 figure(reason.contribution),
             )
         console.print(table)
+        if why.by_view:
+            views = ", ".join(f"{name} {figure(part)}" for name, part in why.by_view.items())
+            console.print(f"Contribution of each view: {views}.", markup=False)
         if why.nearest is not None:
             distance = f"{figure(why.nearest.distance, 2)} times the usual distance"
             console.print(f"The nearest training row is {why.nearest.row}, at {distance}.", markup=False)
+        if why.similar_rows:
+            rows = ", ".join(map(str, why.similar_rows[:_ATTENDED_ROWS]))
+            console.print(f"Training rows that are similar in the other cells: {rows}.", markup=False)
         if why.attended_rows:
             rows = ", ".join(f"{row.row} ({percent(row.weight)})" for row in why.attended_rows[:_ATTENDED_ROWS])
             console.print(f"Attended training rows: {rows}.", markup=False)
@@ -119,15 +129,20 @@ def print_model(facts: dict[str, Any]) -> None:
     """Print what a model was fitted on."""
     console = Console()
     kinds = [f"{visible(column['name'])} ({column['kind']})" for column in facts["columns"]]
+    network = facts["network"]
+    trained = ""
+    if network:
+        members, steps = plural(network["members"], "member"), plural(network["training_steps"], "step")
+        trained = f", {members}, {steps}, final loss {figure(network['final_loss'])}"
     console.print(
-        f"{plural(facts['rows'], 'row')}, {plural(len(kinds), 'column')}, {plural(facts['members'], 'member')}, "
-        f"{plural(facts['training_steps'], 'step')}, final loss {figure(facts['final_loss'])}. "
+        f"{plural(facts['rows'], 'row')}, {plural(len(kinds), 'column')}{trained}. "
         f"Rows with a score above {figure(facts['threshold'])} are anomalies.",
         markup=False,
         soft_wrap=True,
     )
     console.print("Columns: " + ", ".join(kinds), markup=False, soft_wrap=True)
-    table = Table("name", "value", title="Settings", title_justify="left")
-    for name, value in facts["settings"].items():
-        table.add_row(name, str(value))
-    console.print(table)
+    if network:
+        table = Table("name", "value", title="Settings", title_justify="left")
+        for name, value in network["settings"].items():
+            table.add_row(name, str(value))
+        console.print(table)

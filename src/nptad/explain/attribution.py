@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
 
+from nptad.explain.result import CellReason, Explanation, NearestRow, RowExplanation, TrainingRow
 from nptad.progress import progress_bar
 from nptad.scoring.ensemble import Ensemble
 from nptad.scoring.folds import MemberAssignment
 from nptad.scoring.nearest import nearest_without_each_cell
 from nptad.scoring.score import context_weights, expected_cells, mask_losses, pair_losses
-from nptad.tables.encode import decode_cell, encode_cells, match, readable
+from nptad.tables.encode import decode_cell, encode_cells, match, plain_cell, readable
 from nptad.tables.frames import backend_of, read_columns
-from nptad.tables.schema import Category, Schema
-
-if TYPE_CHECKING:
-    pass
-from nptad.explain.result import CellReason, Explanation, NearestRow, RowExplanation, TrainingRow
+from nptad.tables.schema import Schema
 
 KEPT_TRAINING_ROWS = 10
 """Number of training rows named for each explained row: those with the largest weights."""
@@ -98,7 +95,7 @@ def _explain_block(
             else:
                 classes = probabilities[i, j - n_numeric]
                 expected_code, probability = float(classes.argmax()), _seen_probability(x[i, j], classes)
-            seen = readable(column, _plain(cells[column.name][i]))
+            seen = readable(column, plain_cell(cells[column.name][i]))
             expected_value = readable(column, decode_cell(column, expected_code))
             in_nearest = None
             if near and near.shares[i, j] > shares[i, j] / 2:
@@ -222,10 +219,6 @@ def _keep_nearer(
 def _largest(weights: np.ndarray, source: np.ndarray) -> tuple[TrainingRow, ...]:
     order = np.argsort(-weights, kind="stable")[:KEPT_TRAINING_ROWS]
     return tuple(TrainingRow(int(source[place]), float(weights[place])) for place in order if weights[place] > 0)
-
-
-def _plain(cell: Category | None) -> Category | None:
-    return None if cell is None or cell != cell else cell.item() if isinstance(cell, np.generic) else cell
 
 
 def _seen_probability(code: float, probabilities: np.ndarray) -> float | None:

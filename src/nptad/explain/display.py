@@ -41,8 +41,11 @@ def _name(reason: CellReason) -> str:
 
 
 def _values(reason: CellReason) -> str:
-    probability = "" if reason.probability is None else f" ({percent(reason.probability)} likely)"
+    how_often = "likely" if reason.view is None else "of similar rows"
+    probability = "" if reason.probability is None else f" ({percent(reason.probability)} {how_often})"
     expected = "a rare value" if reason.expected is None else estimate(reason.expected, FEW_LETTERS)
+    if reason.view is not None:
+        return f"{cell(reason.seen, FEW_LETTERS)}{probability}, similar rows have {expected}"
     nearest = "" if reason.nearest is None else f", a similar row has {cell(reason.nearest, FEW_LETTERS)}"
     return f"{cell(reason.seen, FEW_LETTERS)}{probability}, expected {expected}{nearest}"
 
@@ -88,6 +91,8 @@ def _row_html(row: RowExplanation) -> str:
         if row.nearest
         else ""
     )
+    views = ", ".join(f"{escape(name)} {figure(part)}" for name, part in row.by_view.items())
+    by_view = f"<p>Contribution of each view: {views}.</p>" if views else ""
     rows = ", ".join(f"{training.row} ({percent(training.weight)})" for training in row.attended_rows)
     attended = (
         f"<p>Attended training rows: {rows}. All training rows together have {percent(row.training_share)} of the "
@@ -98,5 +103,5 @@ def _row_html(row: RowExplanation) -> str:
     return (
         f'<p><b>Row {row.row}</b>: score {figure(row.score)}</p><table><tr><th style="text-align:left">column</th>'
         f'<th>contribution</th><th></th><th style="text-align:left">seen and expected</th></tr>{cells}</table>'
-        f"{nearest}{attended}"
+        f"{by_view}{nearest}{attended}"
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, overload
 
 from nptad.tables.frames import build_frame
@@ -25,19 +25,26 @@ class CellReason:
     seen: Category | None
     """The value in the table, times as ISO text in UTC; None if it is missing."""
     expected: Category | None
-    """What the model expected from the rest of the row and the training rows; None for a rare category (see
+    """What most of the similar training rows have, a value that occurs; with a network, what the model expected from
+    the rest of the row and the training rows. None for a gap or a rare category (see
     :data:`nptad.tables.schema.MAX_CATEGORIES`)."""
     contribution: float
-    """The cell's share of the row's score; the shares add up to the score. The part of the score that is due to losses
-    is divided in proportion to the fall of the row's loss (without the logarithm) when the cell is ignored, 0 if it
-    does not fall: a corrupted cell also distorts the expected values of the others. The part that is due to the
+    """The cell's share of the row's score; the shares add up to the score. In each view, a cell's share is in
+    proportion to how much less odd the row would be without it. With a network, the part of the score that is due to
+    losses is divided in proportion to the fall of the row's loss (without the logarithm) when the cell is ignored, 0 if
+    it does not fall: a corrupted cell also distorts the expected values of the others. The part that is due to the
     distance from the nearest training row is divided in proportion to the fall of that distance (the mean over the
     nearest three) when the cell is ignored."""
     probability: float | None = None
-    """Probability that the model gave to the seen category; None for numbers."""
+    """Share of the similar rows that have the seen category; with a network, the probability that the model gave to it.
+    None for numbers."""
     nearest: Category | None = None
     """The value in the training row that is nearest when this cell is ignored. None if that value is the same, or if
-    most of the contribution is not due to the distance."""
+    most of the contribution is not due to the distance. Always None without a network."""
+    suspicious: bool = False
+    """Whether the cell is one of those without which the row would be ordinary; always False with a network."""
+    view: str | None = None
+    """The view of the row to which the cell contributes most; None with a network, or without a contribution."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +64,8 @@ class NearestRow:
     row: int
     """Its position in the training table."""
     distance: float
-    """How far it is; 1 is the root mean square of the same distance over training rows."""
+    """How far it is, in units of the median of the same distance over training rows; with a network, of its root mean
+    square."""
 
 
 @dataclass(frozen=True)
@@ -79,6 +87,10 @@ class RowExplanation:
     nearest: NearestRow | None
     """The nearest of the training rows that the row was compared with; None if the distance is not part of the score,
     or if the row has no values."""
+    similar_rows: tuple[int, ...] = ()
+    """The training rows that are nearest in the cells that are not suspicious, nearest first; empty with a network."""
+    by_view: dict[str, float] = field(default_factory=dict)
+    """What each view of the row contributes to the score, largest first; empty with a network."""
 
 
 @dataclass(frozen=True)

@@ -35,10 +35,11 @@ def headline(detection: Detection) -> str:
 
 
 def reasons_text(why: RowExplanation) -> str:
-    """The cells that contribute most to a row's score, in one line."""
+    """The suspicious cells of a row, or those that contribute most to its score, in one line."""
     parts: list[str] = []
-    for reason in why.reasons[:_REASONS]:
-        if parts and reason.contribution < _LEAST_OF_FIRST * why.reasons[0].contribution:
+    suspicious = [reason for reason in why.reasons if reason.suspicious]
+    for reason in (suspicious or why.reasons)[:_REASONS]:
+        if parts and not suspicious and reason.contribution < _LEAST_OF_FIRST * why.reasons[0].contribution:
             break
         name, seen = shorten(str(reason.column), FEW_LETTERS), cell(reason.seen, FEW_LETTERS)
         parts.append(f"{name} is {seen}{_expectation(reason)}")
@@ -52,4 +53,7 @@ def _expectation(reason: CellReason) -> str:
         return ""
     if reason.probability is not None and reason.expected == reason.seen:  # the likeliest category, but not likely
         return f", {percent(reason.probability)} likely"
-    return f", expected {estimate(reason.expected, FEW_LETTERS)}"
+    if reason.expected == reason.seen:  # unusual in itself, and so are the similar rows
+        return ""
+    who = "expected" if reason.view is None else "similar rows have"
+    return f", {who} {estimate(reason.expected, FEW_LETTERS)}"

@@ -6,11 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nptad.scoring.calibrate import Calibration
-from nptad.scoring.ensemble import Ensemble
-from nptad.settings import Settings
+from nptad.scoring.network_score import NetworkScore
+from nptad.scoring.view_score import ViewScore
 from nptad.tables.schema import Schema
-from nptad.training.checkpoint import History
 
 
 @dataclass(frozen=True)
@@ -19,21 +17,19 @@ class FittedModel:
 
     schema: Schema
     """The columns of the training table."""
-    ensemble: Ensemble
-    """The trained members."""
-    calibration: Calibration
-    """Out-of-fold scores of training rows."""
-    history: History
-    """One entry for each training step."""
+    scorer: ViewScore | NetworkScore
+    """What scores encoded rows: the calibrated views, or the trained network."""
     offset: float
     """Threshold on minus the anomaly score: a row below it is flagged."""
 
     @property
-    def settings(self) -> Settings:
-        """The hyper-parameters that the members were trained with."""
-        return self.ensemble.model.settings
+    def compared_rows(self) -> tuple[np.ndarray, np.ndarray]:
+        """The training rows that rows are compared with, (n,), and these rows encoded, (n, D)."""
+        if isinstance(self.scorer, ViewScore):
+            return self.scorer.kept, self.scorer.rows
+        return self.scorer.ensemble.context_source, self.scorer.ensemble.context
 
     @property
-    def training_scores(self) -> np.ndarray:
-        """Minus the out-of-fold scores of the calibration rows, higher = more normal."""
-        return -self.calibration.scores
+    def network(self) -> NetworkScore | None:
+        """The trained network, if rows are scored by one."""
+        return None if isinstance(self.scorer, ViewScore) else self.scorer

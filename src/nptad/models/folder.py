@@ -1,8 +1,8 @@
 """The directory of a saved model: its files, its format, its checksums. Needs no torch.
 
-config.json          parameters, settings, schema, threshold, training history, versions, checksums
-model.safetensors    weights, mask bank, folds, row keys and scores of training rows
-context.parquet      the encoded training rows that serve as context or as neighbours
+config.json          parameters, settings (null without a network), schema, threshold, history, versions, checksums
+model.safetensors    fitted views, or weights, mask bank and folds of a network; row keys and scores of training rows
+context.parquet      the encoded training rows that rows are compared with
 README.md            a short model card
 """
 
@@ -19,7 +19,7 @@ from nptad.io.atomic import require_writable_parent
 from nptad.tables.frames import Content
 from nptad.tables.schema import Kind, Schema
 
-FORMAT = 7
+FORMAT = 8
 CONFIG, WEIGHTS, CONTEXT, CARD = "config.json", "model.safetensors", "context.parquet", "README.md"
 
 
@@ -67,13 +67,13 @@ def read_config(directory: Path) -> dict[str, Any]:
     found = config.get("format")
     if not isinstance(found, int):
         raise ModelFileError(f"{directory / CONFIG} is damaged; save the model again.")
-    if found not in (FORMAT, FORMAT - 1):
+    if found not in (6, 7, FORMAT):
         advice = "install a newer nptad" if found > FORMAT else "fit the detector again and save it"
         raise ModelFileError(f"{directory} has format {found}, this nptad reads format {FORMAT}; {advice}.")
     if config.get("checksum") != config_checksum(config):
         raise ModelFileError(f"{directory / CONFIG} was changed since it was saved; save the model again.")
     try:
-        config = _from_format_6(config) if found == FORMAT - 1 else config
+        config = _from_format_6(config) if found == 6 else config
         sound = _is_sound(config)
     except (KeyError, TypeError, IndexError):
         sound = False
@@ -83,7 +83,7 @@ def read_config(directory: Path) -> dict[str, Any]:
 
 
 def _from_format_6(config: dict[str, Any]) -> dict[str, Any]:
-    """Format 6 had other names for two fields of a column."""
+    """Format 6 had other names for two fields of a column. Format 7 is format 8 without models of views."""
     renamed = {"holds": "content", "open": "open_vocabulary"}
     columns = [
         {renamed.get(name, name): value for name, value in column.items()} for column in config["schema"]["columns"]
@@ -96,7 +96,7 @@ def _is_sound(config: dict[str, Any]) -> bool:
     return (
         set(config["checksums"]) == {WEIGHTS, CONTEXT}
         and math.isfinite(config["offset"])
-        and math.isfinite(config["history"][-1]["loss"])
+        and (config["settings"] is None or math.isfinite(config["history"][-1]["loss"]))
         and all(_is_sound_column(column) for column in config["schema"]["columns"])
     )
 

@@ -29,15 +29,16 @@ def render(summary: dict[str, Any]) -> str:
     template = _template()
     from markupsafe import Markup  # installed with jinja2
 
-    result, labels = summary["result"], summary["labels"]
+    result, labels, network = summary["result"], summary["labels"], summary["training"]["network"]
     drawn = {
         "histogram": svg.histogram(
             summary["scores"],
             result["score_threshold"],
             [anomaly["score"] for anomaly in summary["anomalies"] if anomaly["flagged"]],
         ),
-        "training_curve": svg.training_curve(summary["training"]["curve"]),
     }
+    if network:
+        drawn["training_curve"] = svg.training_curve(network["curve"])
     if labels and labels["roc"]:
         base = labels["n_anomalies"] / summary["table"]["n_rows"]
         drawn["roc"] = svg.curve(labels["roc"], [(0.0, 0.0), (1.0, 1.0)])
@@ -45,6 +46,7 @@ def render(summary: dict[str, Any]) -> str:
     style, script = base_style() + _resource("style.css"), _resource("script.js")
     return template.render(
         s=summary,
+        network=network,
         created=datetime.fromisoformat(summary["created"]),
         style=Markup(style),
         script=Markup(script),
@@ -95,12 +97,14 @@ def make_environment(loader: BaseLoader | None = None) -> Environment:
         """One of the ``reasons`` of a summary in a few words."""
         seen, expected, nearest = (cell_reason[name] for name in ("seen", "expected", "nearest"))
         remark = Markup("")
+        by_network = cell_reason["view"] is None
+        who, how_often = ("expected", "likely") if by_network else ("similar rows have", "of similar rows")
         if nearest is not None:
             remark = Markup(', <span class="muted">a similar row has {}</span>').format(cell(nearest))
         elif expected == seen and cell_reason["probability"] is not None:
-            remark = Markup(', <span class="muted">{} likely</span>').format(percent(cell_reason["probability"]))
-        elif expected is not None:
-            remark = Markup(', <span class="muted">expected {}</span>').format(estimate(expected))
+            remark = Markup(', <span class="muted">{} {}</span>').format(percent(cell_reason["probability"]), how_often)
+        elif expected is not None and expected != seen:
+            remark = Markup(', <span class="muted">{} {}</span>').format(who, estimate(expected))
         return Markup("<b>{}</b> {}{}").format(text(cell_reason["column"]), cell(seen), remark)
 
     filters = (text, cell, estimate, reason, number, figure, percent, plural, duration, moment)

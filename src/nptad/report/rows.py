@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 LISTED_ROWS = 200  # rows listed at most, by default
 SHOWN_REASONS = 10  # cells with the largest contributions that are listed for a row; the others are summed up
+SIMILAR_ROWS = 5  # training rows listed for a row that are similar in the cells that are not suspicious
 ATTENDED_ROWS = 5  # training rows with the largest weights that are listed for a row
 TRAINING_CELLS = 3  # cells listed of a training row: those in the columns of the first reasons
 
@@ -45,12 +46,12 @@ def key_texts(keys: pa.Table, rows: np.ndarray) -> list[list[str | None]]:
 
 def describe(detector: NPTAD, explanation: Explanation) -> list[dict[str, Any]]:
     """For each listed row its suspicious cells, its nearest training row and the attended training rows."""
-    schema, ensemble = detector.schema_, detector.ensemble_
+    schema, (source, rows) = detector.schema_, detector.model_.compared_rows
     column_of = {column.name: (j, column) for j, column in enumerate(schema.used)}
-    place_of = {int(row): place for place, row in enumerate(ensemble.context_source)}
+    place_of = {int(row): place for place, row in enumerate(source)}
 
     def cells(why: RowExplanation, training_row: int) -> list[Any]:
-        encoded = ensemble.context[place_of[training_row]]
+        encoded = rows[place_of[training_row]]
         columns = [column_of[reason.column] for reason in why.reasons[:TRAINING_CELLS]]
         return [shorten_value(readable(column, decode_cell(column, float(encoded[j])))) for j, column in columns]
 
@@ -64,8 +65,17 @@ def describe(detector: NPTAD, explanation: Explanation) -> list[dict[str, Any]]:
             {"row": training.row, "weight": rounded(training.weight), "cells": cells(why, training.row)}
             for training in why.attended_rows[:ATTENDED_ROWS]
         ]
-        share = rounded(why.training_share)
-        described.append({**_reasons(why), "nearest": nearest, "attended_rows": attended, "training_share": share})
+        similar = [{"row": row, "cells": cells(why, row)} for row in why.similar_rows[:SIMILAR_ROWS]]
+        described.append(
+            {
+                **_reasons(why),
+                "nearest": nearest,
+                "similar_rows": similar,
+                "by_view": {name: rounded(part) for name, part in why.by_view.items()},
+                "attended_rows": attended,
+                "training_share": rounded(why.training_share),
+            }
+        )
     return described
 
 
@@ -95,6 +105,8 @@ def _reasons(why: RowExplanation) -> dict[str, Any]:
                 "share": round(reason.contribution / total, 4),
                 "probability": None if reason.probability is None else rounded(reason.probability),
                 "nearest": shorten_value(reason.nearest),
+                "suspicious": reason.suspicious,
+                "view": reason.view,
             }
             for reason in why.reasons[:SHOWN_REASONS]
         ],

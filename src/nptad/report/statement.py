@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from nptad.explain.sentences import headline
 from nptad.scoring.calibrate import Detection
 from nptad.wording import percent, plural
 
+if TYPE_CHECKING:
+    from nptad.models.fitted import FittedModel
 
-def state(detection: Detection, n_listed: int, n_known: int, n_calibration: int, n_members: int) -> dict[str, Any]:
-    """``result`` of a summary.
 
-    ``n_known`` of the listed rows are part of the training table; the p-values are based on the scores of
-    ``n_calibration`` training rows.
-    """
+def state(detection: Detection, n_listed: int, n_known: int, model: FittedModel) -> dict[str, Any]:
+    """``result`` of a summary; ``n_known`` of the listed rows are part of the training table."""
     n_flagged, rate = int(detection.anomaly.sum()), percent(detection.rate)
     if not n_flagged:
         meaning = f"No row is flagged. The {n_listed:,} rows with the highest scores are listed for orientation only."
@@ -27,33 +26,35 @@ def state(detection: Detection, n_listed: int, n_known: int, n_calibration: int,
     return {
         "statement": headline(detection),
         "meaning": meaning,
-        "notes": list(_notes(detection, n_listed, n_known, n_calibration, n_members)),
+        "notes": list(_notes(detection, n_listed, n_known, model)),
         "rule": detection.rule,
         "rate": detection.rate,
         "n_flagged": n_flagged,
         "n_listed": n_listed,
         "p_threshold": detection.threshold,
         "score_threshold": float(detection.score[detection.anomaly].min()) if n_flagged else None,
-        "smallest_p": 1 / (n_calibration + 1),
+        "smallest_p": 1 / (model.scorer.n_calibration + 1),
     }
 
 
-def _notes(detection: Detection, n_listed: int, n_known: int, n_calibration: int, n_members: int) -> Iterator[str]:
+def _notes(detection: Detection, n_listed: int, n_known: int, model: FittedModel) -> Iterator[str]:
+    n_calibration, network = model.scorer.n_calibration, model.network
+    is_single = network is not None and network.ensemble.n_members == 1
     n_rows, n_flagged, is_fdr = len(detection.score), int(detection.anomaly.sum()), detection.rule == "fdr"
     if n_listed < n_flagged:
         yield f"Of the {n_flagged:,} flagged rows, the {n_listed:,} most anomalous are listed and explained."
-    if n_known and n_members > 1:
+    if n_known and not is_single:
         which = "The listed rows are" if n_known == n_listed else f"{n_known:,} of the {n_listed:,} listed rows are"
-        scored = f"{which} part of the training table. Their scores are out-of-fold: from models not trained on them."
+        scored = f"{which} part of the training table. Their scores are out-of-fold: each is compared with the others."
         yield scored if is_fdr else f"{scored} A fixed share of such rows is flagged, even if nothing is wrong."
     fewest = math.ceil(round(n_rows / (n_calibration + 1) / detection.rate, 6))
-    if is_fdr and not n_flagged and fewest > 1:
+    if network is not None and is_fdr and not n_flagged and fewest > 1:
         yield (
             f"The p-values are based on {n_calibration:,} training rows, so none can be below 1 in "
             f"{n_calibration + 1:,}. At this rate, fewer than {fewest:,} anomalies among {n_rows:,} rows cannot be "
             "found."
         )
-    if n_members == 1:
+    if is_single:
         yield "The model has a single member, which was trained on the rows it compares with: p-values are too small."
     if n_flagged:
         above = int((~detection.anomaly & (detection.score > detection.score[detection.anomaly].min())).sum())

@@ -25,6 +25,7 @@ from nptad.wording import rounded, shorten, shorten_value
 if TYPE_CHECKING:
     from nptad.detector import NPTAD
     from nptad.pipeline import TableResult
+    from nptad.scoring.network_score import NetworkScore
 
 BINS = 50  # bars of the score histogram
 TRAINING_POINTS = 150  # points kept of the training curve
@@ -74,25 +75,28 @@ def summarise(
         * ``table``: ``n_rows``, ``n_columns``, ``n_missing`` cells
         * ``result``: ``statement``, ``meaning`` and ``notes`` for people; ``rule``, ``rate``, ``n_flagged``,
           ``n_listed``, ``p_threshold``, ``score_threshold`` (the lowest flagged score), ``smallest_p`` (the smallest
-          possible p-value)
+          p-value that the training rows can tell by counting)
         * ``scores``: ``highest``, ``median``, ``log`` (a logarithmic axis), ``edges`` of the bins and the number of
           rows in each: ``counts``, ``flagged``, ``training`` (out-of-fold scores of the training rows)
         * ``key_columns``: names of the key columns
         * ``anomalies``: for each listed row ``row`` (counted from 0), ``key`` (a text for each key column), ``score``,
           ``p_value``, ``flagged``, ``label``, ``in_training``, ``reasons`` (``column``, ``seen``, ``expected``,
           ``contribution``, ``share`` of the score, ``probability`` of a seen category, ``nearest``: the value in the
-          row nearest in all other columns, if that difference counts most), ``others`` (``n`` other cells and their
-          ``share``), ``nearest`` (training ``row``, ``distance``, ``cells`` in the columns of the first three
+          row nearest in all other columns, if that difference counts most; ``suspicious``: whether it is one of the
+          cells without which the row would be ordinary; ``view`` that the cell contributes most to), ``others`` (``n``
+          other cells and their ``share``), ``by_view`` (what each view contributes to the score), ``similar_rows``
+          (``row``, ``cells``), ``nearest`` (training ``row``, ``distance``, ``cells`` in the columns of the first three
           reasons; None if distances do not count), ``attended_rows`` (``row``, ``weight``, ``cells``),
           ``training_share``
         * ``heat_map``: ``columns``, largest shares first, and ``shares`` of the score for each listed row
         * ``labels``: None or the result of :func:`nptad.metrics.judge`
-        * ``training``: ``n_rows``, ``n_calibration``, ``n_context`` (rows in the context), ``n_members``,
-          ``n_steps``, ``seconds``, ``curve`` ([step, mean, lowest, highest loss] of up to 150 stretches)
+        * ``training``: ``n_rows``, ``n_calibration``, ``network``: None or its ``n_context`` (rows in the context),
+          ``n_members``, ``n_steps``, ``seconds``, ``curve`` ([step, mean, lowest, highest loss] of up to 150
+          stretches)
         * ``schema``: for each column ``name``, ``kind``, ``content``, ``mean``, ``spread``, ``n_categories``,
           ``categories`` (the first five), ``open_vocabulary`` (new categories are expected), ``missing_training`` and
           ``missing`` cells
-        * ``settings``: all hyper-parameters
+        * ``settings``: all hyper-parameters of the network
 
     Examples
     --------
@@ -108,7 +112,8 @@ def summarise(
     if not isinstance(max_rows, Integral) or max_rows < 1:
         raise InputError(f"max_rows must be a whole number of at least 1, got {max_rows!r}.")
     detector, detection, labels = result.detector, result.detection, result.labels
-    n_rows, schema, ensemble = len(detection.score), detector.schema_, detector.ensemble_
+    n_rows, schema, model = len(detection.score), detector.schema_, detector.model_
+    scorer, network = model.scorer, model.network
     judged = None if labels is None else judge(labels, detection.score, detection.anomaly)
 
     chosen = choose(detection, int(max_rows))
@@ -133,7 +138,6 @@ def summarise(
         for row, key, said in zip(chosen, key_texts(keys, chosen), describe(detector, explanation), strict=True)
     ]
     n_known = sum(anomaly["in_training"] for anomaly in anomalies)
-    n_calibration = len(detector.calibration_.rows)
     missing = count_missing(schema, result.columns)
     random_state = detector.random_state
     if seed is None and isinstance(random_state, Integral):
@@ -148,15 +152,21 @@ def summarise(
             "versions": {name: version(name) for name in _PACKAGES}
             | {"Python": platform.python_version(), "platform": platform.platform()},
             "table": {"n_rows": n_rows, "n_columns": len(schema.columns), "n_missing": sum(missing)},
-            "result": state(detection, len(chosen), n_known, n_calibration, ensemble.n_members),
-            "scores": _scores(detection, detector.calibration_.scores),
+            "result": state(detection, len(chosen), n_known, model),
+            "scores": _scores(detection, scorer.training_scores),
             "key_columns": [shorten(name) for name in keys.column_names],
             "anomalies": anomalies,
             "heat_map": heat_map(schema, explanation),
             "labels": judged,
-            "training": _training(detector),
+            "training": {
+                "n_rows": schema.n_rows,
+                "n_calibration": scorer.n_calibration,
+                "network": None if network is None else _training(network),
+            },
             "schema": [_column(column, count) for column, count in zip(schema.columns, missing, strict=True)],
-            "settings": {"n_members": ensemble.n_members, **detector.settings_.to_dict()},
+            "settings": {}
+            if network is None
+            else {"n_members": network.ensemble.n_members, **network.settings.to_dict()},
         }
     )
 
@@ -186,17 +196,15 @@ def _scores(detection: Detection, training: np.ndarray) -> dict[str, Any]:
     }
 
 
-def _training(detector: NPTAD) -> dict[str, Any]:
-    history, curve = detector.history_, []
+def _training(network: NetworkScore) -> dict[str, Any]:
+    history, curve = network.history, []
     for part in np.array_split(np.arange(len(history)), min(TRAINING_POINTS, len(history))):
         losses = [history[step]["loss"] for step in part]
         mean = math.fsum(losses) / len(losses)
         curve.append([history[part[-1]]["step"], *(rounded(loss) for loss in (mean, min(losses), max(losses)))])
     return {
-        "n_rows": detector.schema_.n_rows,
-        "n_calibration": len(detector.calibration_.rows),
-        "n_context": len(np.unique(detector.ensemble_.context_rows)),
-        "n_members": detector.ensemble_.n_members,
+        "n_context": len(np.unique(network.ensemble.context_rows)),
+        "n_members": network.ensemble.n_members,
         "n_steps": len(history),
         "seconds": rounded(history[-1]["seconds"]),
         "curve": curve,

@@ -15,7 +15,7 @@ import torch
 from nptad.detector import load
 from nptad.errors import InputError
 from nptad.pipeline import named_beside, score_table
-from nptad.scoring.calibrate import DecisionRule, make_rule
+from nptad.scoring.calibrate import DecisionRule
 from nptad.tables.selection import select_columns
 
 
@@ -71,8 +71,7 @@ class ArrowScorer:
         self.options = options
         self.detector = load(options.model, options.device)
         self.detector.set_params(verbose=False)
-        n_rows = len(self.detector.calibration_.rows)
-        self.false_alarm_rate = make_rule(None, options.false_alarm_rate, n_rows).rate
+        self.false_alarm_rate = self.detector.decision_rule(None, options.false_alarm_rate).rate
 
     def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Score the rows of a batch, which may have none."""

@@ -24,8 +24,11 @@ DEFAULT_RATE = 0.01
 """Default false-alarm rate, and default share of rows to flag in a table that is its own training set. With few rows
 both are higher: one row of all that p-values compare with."""
 
+_ROUNDING = 1 + 1e-12
+"""P-values are fractions, as rates are: which of two equal ones is larger must not depend on rounding."""
+
 CALIBRATION_ROWS = 2000
-"""Largest number of training rows that p-values compare with; if there are more, a random sample."""
+"""Largest number of training rows that p-values of a network compare with; if there are more, a random sample."""
 
 
 def p_values(
@@ -85,8 +88,8 @@ def benjamini_hochberg(p: Float[np.ndarray, " N"], fdr: float) -> Bool[np.ndarra
     [False, True, True, False]
     """
     ordered = np.sort(p)
-    allowed = fdr * np.arange(1, len(p) + 1) / len(p) * (1 + 1e-12)  # p-values are fractions too: ties must not depend
-    passing = np.flatnonzero(ordered <= allowed)  # on rounding
+    allowed = fdr * np.arange(1, len(p) + 1) / len(p) * _ROUNDING
+    passing = np.flatnonzero(ordered <= allowed)
     return p <= (ordered[passing[-1]] if len(passing) else -1.0)
 
 
@@ -108,6 +111,18 @@ def rows_needed(rate: float) -> int:
     (19, 1999)
     """
     return max(0, int(np.ceil(np.round(1 / rate, 6))) - 1)
+
+
+@dataclass(frozen=True)
+class RowScores:
+    """Scores of rows, higher = more anomalous."""
+
+    by_member: Float[np.ndarray, "N K"]
+    """Score of each row under each member; NaN where the member has seen the row."""
+    score: Float[np.ndarray, " N"]
+    """Score of each row."""
+    training_row: Int[np.ndarray, " N"]
+    """The training row that each row is; -1 for a new row."""
 
 
 @dataclass(frozen=True)
@@ -160,6 +175,8 @@ class Detection:
     """Its value."""
     backend: str
     """Library of the frame that :meth:`frame` makes."""
+    resolution: float = 0.0
+    """The smallest p-value that the training rows can tell by counting; smaller ones come from a fitted tail."""
     training_row: Int[np.ndarray, " N"] = field(repr=False, default_factory=lambda: np.empty(0, int))
     """The training row that each row is; -1 for a new row."""
     by_member: Float[np.ndarray, "N K"] = field(repr=False, default_factory=lambda: np.empty((0, 0)))
@@ -208,13 +225,18 @@ class DecisionRule:
     def flag(self, p: Float[np.ndarray, " N"]) -> tuple[Bool[np.ndarray, " N"], float]:
         """The flagged rows and the largest p-value that is flagged."""
         if self.name == "false_alarm_rate":
-            return p <= self.rate, self.rate
+            return p <= self.rate * (
+                1 + 1e-12
+            ), self.rate  # p-values are fractions too: ties must not depend on rounding
         anomaly = benjamini_hochberg(p, self.rate)
         return anomaly, float(p[anomaly].max(initial=0.0))
 
 
-def make_rule(fdr: Any, false_alarm_rate: Any, n_rows: int) -> DecisionRule:
-    """The requested rule; by default a false-alarm rate of 1 %, or the lowest rate that ``n_rows`` allows."""
+def make_rule(fdr: Any, false_alarm_rate: Any, n_rows: int, *, has_tail: bool = False) -> DecisionRule:
+    """The requested rule; by default a false-alarm rate of 1 %, or the lowest rate that ``n_rows`` allows.
+
+    With a fitted tail, p-values can be as small as any rate.
+    """
     if fdr is not None and false_alarm_rate is not None:
         raise InputError("fdr and false_alarm_rate are two rules; give one of them.")
     if fdr is not None:
@@ -222,9 +244,24 @@ def make_rule(fdr: Any, false_alarm_rate: Any, n_rows: int) -> DecisionRule:
     elif false_alarm_rate is not None:
         rule = DecisionRule("false_alarm_rate", false_alarm_rate)
     else:
-        rule = DecisionRule("false_alarm_rate", max(DEFAULT_RATE, 1 / (n_rows + 1)))
-    rule.require_rows(n_rows)
+        rule = DecisionRule("false_alarm_rate", default_rate(n_rows))
+    if not has_tail:
+        rule.require_rows(n_rows)
     return rule
+
+
+def default_rate(n_rows: int) -> float:
+    """The default false-alarm rate with ``n_rows`` calibration rows."""
+    return max(DEFAULT_RATE, 1 / (n_rows + 1))
+
+
+def report_extrapolation(rule: DecisionRule, n_rows: int) -> None:
+    """Warn if a false-alarm rate is smaller than the training rows can tell by counting."""
+    if rule.name == "false_alarm_rate" and rule.rate < 1 / (n_rows + 1):
+        warn(
+            f"{n_rows:,} training rows cannot tell p-values below 1/{n_rows + 1:,} by counting: a rate of "
+            f"{rule.rate:g} rests on the fitted tail of their scores."
+        )
 
 
 def report_limits(

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Self
 
 import numpy as np
 
@@ -50,7 +49,7 @@ class Surprise:
     """Where the tail starts, the share of rows beyond, its scale and its shape, (4,)."""
 
     @classmethod
-    def fit(cls, scores: np.ndarray) -> Self:
+    def fit(cls, scores: np.ndarray) -> Surprise:
         """Learn from out-of-fold scores of training rows, (n,), higher = more odd."""
         ordered = np.sort(np.asarray(scores, dtype=np.float64))
         n = len(ordered)
@@ -71,9 +70,21 @@ class Surprise:
         fitted = (np.log1p(shape * excess) / shape if shape > 0 else excess) - np.log(share)
         return np.where(self.extrapolates(scores), np.maximum(empirical, fitted), empirical)
 
-    def p_values(self, scores: np.ndarray) -> np.ndarray:
-        """The share of normal rows that look at least as odd."""
-        return np.exp(-self.apply(scores))
+    def smooth(self, scores: np.ndarray) -> np.ndarray:
+        """Like :meth:`apply` without steps, so that different scores have different surprises.
+
+        Between two training scores the share is interpolated from above: it is at least that of :meth:`apply`, and the
+        guarantee of the p-value holds.
+
+        Examples
+        --------
+        >>> np.exp(-Surprise.fit(np.arange(9.0)).smooth(np.array([1.0, 1.5, 2.0]))).round(2).tolist()
+        [0.9, 0.85, 0.8]
+        """
+        n, values = len(self.scores), np.unique(self.scores)
+        shares = (1 + n - np.searchsorted(self.scores, values, "left")) / (n + 1)
+        inside = -np.log(np.interp(scores, values, shares))
+        return np.where(self.extrapolates(scores), self.apply(scores), inside)
 
     def extrapolates(self, scores: np.ndarray) -> np.ndarray:
         """Where the scores lie beyond all training rows, so that the share comes from the fitted tail alone."""
@@ -101,15 +112,15 @@ def surprise_among_others(scores: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class CombinedSurprise:
-    """From the scores of several views to one score and its p-value.
+    """From the scores of several views to one score, whose exponential with a minus is its p-value.
 
     Examples
     --------
     >>> random = np.random.default_rng(0)
     >>> combined, _ = CombinedSurprise.fit([random.normal(size=500), random.exponential(size=500)])
     >>> ordinary_and_odd = [np.array([[0.0], [6.0]]), np.array([[1.0], [2.0]])]
-    >>> combined.p_values(ordinary_and_odd).round(3).tolist()
-    [0.471, 0.0]
+    >>> np.exp(-combined.score(ordinary_and_odd)).round(3).tolist()
+    [0.473, 0.0]
     """
 
     views: tuple[Surprise, ...]
@@ -118,22 +129,22 @@ class CombinedSurprise:
     """The surprise of the combined score."""
 
     @classmethod
-    def fit(cls, out_of_fold: Sequence[np.ndarray]) -> tuple[Self, np.ndarray]:
+    def fit(cls, out_of_fold: Sequence[np.ndarray]) -> tuple[CombinedSurprise, np.ndarray]:
         """Learn from out-of-fold scores of the training rows under each view, (n,); also returns their scores, (n,)."""
-        scores = combine(np.stack([surprise_among_others(view) for view in out_of_fold]))
-        return cls(tuple(Surprise.fit(view) for view in out_of_fold), Surprise.fit(scores)), scores
+        combined = combine(np.stack([surprise_among_others(view) for view in out_of_fold]))
+        fitted = cls(tuple(Surprise.fit(view) for view in out_of_fold), Surprise.fit(combined))
+        return fitted, surprise_among_others(combined)
 
     def by_view(self, scores: Sequence[np.ndarray]) -> np.ndarray:
         """The surprise of new rows under each view and member, (V, m, K), from scores (m, K), or (m, 1) for all."""
         return np.stack(np.broadcast_arrays(*(s.apply(view) for s, view in zip(self.views, scores, strict=True))))
 
     def score(self, scores: Sequence[np.ndarray]) -> np.ndarray:
-        """The score of new rows, the mean over members, (m,)."""
-        return combine(self.by_view(scores)).mean(axis=1)
+        """The score of new rows, (m,): minus the log of the share of normal rows that are at least as odd.
 
-    def p_values(self, scores: Sequence[np.ndarray]) -> np.ndarray:
-        """The share of normal rows that are at least as odd, (m,); each member is compared with the training rows."""
-        return np.exp(-self.whole.apply(combine(self.by_view(scores))).mean(axis=1))
+        Each member is compared with the training rows; the score is the mean over members.
+        """
+        return self.whole.smooth(combine(self.by_view(scores))).mean(axis=1)
 
 
 def combine(surprises: np.ndarray) -> np.ndarray:

@@ -1,16 +1,34 @@
-"""The calibrated score: views of a row, each turned into surprise, combined into one."""
+"""The calibrated score: views of a row, each turned into surprise, combined into one.
+
+The score of a row is minus the log of the share of normal rows that are at least as odd: 4.6 is one row in 100, 9.2 one
+in 10,000. So the p-value of a row is the exponential of minus its score.
+
+A row is compared with the training rows as a new row, whether or not an equal row was among them. Only the training
+table as a whole is recognised: its rows have out-of-fold scores.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
-from typing import Self
+from collections.abc import Callable
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
-from jaxtyping import Bool, Float
+from jaxtyping import Float, Int, UInt64
 
+from nptad.scoring.calibrate import RowScores
+from nptad.scoring.folds import left_out_rows, row_keys
 from nptad.scoring.surprise import CombinedSurprise, Surprise
-from nptad.scoring.views import VIEWS, View
+from nptad.scoring.views import VIEWS, NearestInRanges, View
 from nptad.tables.layout import CellLayout
+
+N_FOLDS = 5
+"""Members of views that cannot leave out single rows."""
+
+MOST_ROWS = 20_000
+"""Training rows that the views keep and are calibrated with; of a larger table, a random sample."""
+
+_ROWS_AT_ONCE = 2048
+"""Rows scored between two reports of progress."""
 
 
 @dataclass(frozen=True)
@@ -20,43 +38,104 @@ class ViewScore:
     Examples
     --------
     >>> x = np.random.default_rng(0).normal(size=(300, 1)).astype(np.float32)
-    >>> folds = np.arange(300) % 3 == np.arange(3)[:, None]
-    >>> score, _ = ViewScore.fit(np.hstack([x, -x]), CellLayout(2, ()), folds)
-    >>> score.p_values(np.array([[1.0, -1.0], [2.0, 2.0]], dtype=np.float32)).round(3).tolist()
-    [0.678, 0.0]
+    >>> score = ViewScore.fit(np.hstack([x, -x]), CellLayout(2, ()), seed=0)
+    >>> np.exp(-score.score(np.array([[1.0, -1.0], [2.0, 2.0]], dtype=np.float32))).round(3).tolist()
+    [0.651, 0.0]
     """
 
     views: tuple[View, ...]
     surprise: CombinedSurprise
     """From the scores of the views to one."""
+    layout: CellLayout
+    kept: Int[np.ndarray, " kept"]
+    """The training rows that the views know, ascending."""
+    training_scores: Float[np.ndarray, " N"]
+    """The score of each training row; out-of-fold for the rows that the views know."""
+    row_keys: UInt64[np.ndarray, " N"]
+    """Keys of the training rows, by which the training table is recognised."""
 
     @classmethod
     def fit(
         cls,
         x: Float[np.ndarray, "N D"],
         layout: CellLayout,
-        left_out: Bool[np.ndarray, "K N"],
+        seed: int,
         kinds: tuple[type[View], ...] = VIEWS,
-    ) -> tuple[Self, Float[np.ndarray, " N"]]:
-        """Learn from encoded training rows; also returns their out-of-fold scores."""
-        fitted = [kind.fit(x, layout, left_out) for kind in kinds]
-        surprise, scores = CombinedSurprise.fit([out_of_fold for _, out_of_fold in fitted])
-        return cls(tuple(view for view, _ in fitted), surprise), scores
+        advance: Callable[[float], None] = lambda _: None,
+    ) -> ViewScore:
+        """Learn from encoded training rows; ``advance`` is told the rows that were scored."""
+        kept = np.arange(len(x))
+        if len(x) > MOST_ROWS:
+            kept = np.sort(np.random.default_rng(seed).choice(len(x), MOST_ROWS, replace=False))
+        known = x[kept]
+        left_out = left_out_rows(len(known), min(N_FOLDS, len(known)), seed)
+        fitted = []
+        for place, kind in enumerate(kinds):
+            fitted.append(kind.fit(known, layout, left_out))
+            advance(len(known) * (place + 1) // len(kinds) - len(known) * place // len(kinds))
+        surprise, out_of_fold = CombinedSurprise.fit([scores for _, scores in fitted])
+        views = tuple(view for view, _ in fitted)
+        result = cls(views, surprise, layout, kept, np.empty(len(x)), row_keys(x))
+        result.training_scores[kept] = out_of_fold
+        rest = np.setdiff1d(np.arange(len(x)), kept)
+        result.training_scores[rest] = result.score(x[rest], advance)
+        return result
 
-    def score(self, x: Float[np.ndarray, "n D"]) -> Float[np.ndarray, " n"]:
-        """The score of new rows: a combination of surprises, in natural logarithms."""
-        return self.surprise.score(self._scores(x))
+    @property
+    def n_calibration(self) -> int:
+        """Training rows that scores are compared with; smaller shares than one of them come from the fitted tail."""
+        return len(self.kept)
 
-    def p_values(self, x: Float[np.ndarray, "n D"]) -> Float[np.ndarray, " n"]:
+    @property
+    def rows(self) -> Float[np.ndarray, "kept D"]:
+        """The encoded training rows that the views know."""
+        return self.nearest.rows
+
+    @property
+    def nearest(self) -> NearestInRanges:
+        """The view that finds similar rows."""
+        return next(view for view in self.views if isinstance(view, NearestInRanges))
+
+    def score(
+        self, x: Float[np.ndarray, "n D"], advance: Callable[[float], None] = lambda _: None
+    ) -> Float[np.ndarray, " n"]:
+        """The score of new rows."""
+        scores = np.empty(len(x))
+        for start in range(0, len(x), _ROWS_AT_ONCE):
+            block = x[start : start + _ROWS_AT_ONCE]
+            scores[start : start + _ROWS_AT_ONCE] = self.surprise.score(self._scores(block))
+            advance(len(block))
+        return scores
+
+    def score_rows(self, x: Float[np.ndarray, "n D"], advance: Callable[[float], None]) -> RowScores:
+        """The scores of new rows, or of the training table."""
+        if self.is_training_table(x):
+            advance(len(x))
+            return RowScores(self.training_scores[:, None], self.training_scores, np.arange(len(x)))
+        scores = self.score(x, advance)
+        return RowScores(scores[:, None], scores, np.full(len(x), -1))
+
+    def p_values(self, scored: RowScores) -> Float[np.ndarray, " n"]:
         """The share of normal rows that are at least as odd."""
-        return self.surprise.p_values(self._scores(x))
+        return np.exp(-scored.score)
+
+    def is_training_table(self, x: Float[np.ndarray, "n D"]) -> bool:
+        """True if these are all training rows in their order."""
+        return len(x) == len(self.row_keys) and bool((row_keys(x) == self.row_keys).all())
+
+    def find(self, x: Float[np.ndarray, "n D"]) -> Int[np.ndarray, " n"]:
+        """The first training row that equals each row; -1 for none."""
+        order = np.argsort(self.row_keys, kind="stable")
+        keys = row_keys(x)
+        place = np.searchsorted(self.row_keys, keys, sorter=order).clip(max=len(order) - 1)
+        return np.where(self.row_keys[order[place]] == keys, order[place], -1)
 
     def by_view(self, x: Float[np.ndarray, "n D"]) -> Float[np.ndarray, "V n"]:
         """The surprise of each view, the mean over its members."""
         return self.surprise.by_view(self._scores(x)).mean(axis=2)
 
     def explain(self, x: Float[np.ndarray, "n D"]) -> Float[np.ndarray, "n V D"]:
-        """What each cell adds to the score in each view; the sum over views and cells is the score.
+        """The share of each cell in the score in each view; the sum over views and cells is 1, or 0 without surprise.
 
         Each view's share of the score is proportional to the exponential of half its surprise, as in the combination.
         Within a view, a cell's share is proportional to how much less odd the row would be without it; if no cell makes
@@ -68,30 +147,49 @@ class ViewScore:
         cells = np.where(falls.sum(axis=2, keepdims=True) > 0, falls, 1.0)
         shares = cells / cells.sum(axis=2, keepdims=True) * parts.T[:, :, None]
         total = shares.sum(axis=(1, 2), keepdims=True)
-        shares = np.where(total > 0, shares / np.where(total > 0, total, 1.0), 0.0)
-        return shares * self.score(x)[:, None, None]
+        return np.where(total > 0, shares / np.where(total > 0, total, 1.0), 0.0)
+
+    def without(self, training_rows: Int[np.ndarray, " n"]) -> ViewScore:
+        """The score as if its views had not seen some of the training rows, for explaining these rows."""
+        rest = ~np.isin(self.kept, training_rows)
+        rows = self.rows[rest]
+        return replace(self, views=tuple(view.of_rows(rows, self.layout) for view in self.views), kept=self.kept[rest])
 
     def to_arrays(self) -> dict[str, np.ndarray]:
-        """Plain arrays by name, for a file; :meth:`from_arrays` gives the score back."""
+        """Plain arrays by name, for a file, without :attr:`rows`; :meth:`from_arrays` gives the score back."""
         arrays = {"whole.scores": self.surprise.whole.scores, "whole.tail": self.surprise.whole.tail}
+        arrays |= {"kept": self.kept, "training_scores": self.training_scores, "row_keys": self.row_keys}
         for place, (view, surprise) in enumerate(zip(self.views, self.surprise.views, strict=True)):
-            arrays |= {f"{place}.{field.name}": getattr(view, field.name) for field in fields(view)}
+            names = [field.name for field in fields(view) if field.name != "rows"]
+            arrays |= {f"{place}.{name}": getattr(view, name) for name in names}
             arrays |= {f"{place}.surprise.scores": surprise.scores, f"{place}.surprise.tail": surprise.tail}
         return arrays
 
     @classmethod
-    def from_arrays(cls, arrays: dict[str, np.ndarray], kinds: tuple[type[View], ...] = VIEWS) -> Self:
+    def from_arrays(
+        cls,
+        arrays: dict[str, np.ndarray],
+        rows: Float[np.ndarray, "kept D"],
+        layout: CellLayout,
+        kinds: tuple[type[View], ...] = VIEWS,
+    ) -> ViewScore:
         """Rebuild a score from :meth:`to_arrays`; ``kinds`` are the view classes that it was fitted with."""
 
         def surprise(name: str) -> Surprise:
             return Surprise(arrays[f"{name}.scores"], arrays[f"{name}.tail"])
 
-        views = tuple(
-            kind(**{field.name: arrays[f"{place}.{field.name}"] for field in fields(kind)})
-            for place, kind in enumerate(kinds)
+        def view(place: int, kind: type[View]) -> View:
+            names = [field.name for field in fields(kind)]
+            return kind(**{name: rows if name == "rows" else arrays[f"{place}.{name}"] for name in names})
+
+        return cls(
+            tuple(view(place, kind) for place, kind in enumerate(kinds)),
+            CombinedSurprise(tuple(surprise(f"{place}.surprise") for place in range(len(kinds))), surprise("whole")),
+            layout,
+            arrays["kept"],
+            arrays["training_scores"],
+            arrays["row_keys"],
         )
-        calibrated = tuple(surprise(f"{place}.surprise") for place in range(len(kinds)))
-        return cls(views, CombinedSurprise(calibrated, surprise("whole")))
 
     def _scores(self, x: np.ndarray) -> list[np.ndarray]:
         return [view.score(x) for view in self.views]

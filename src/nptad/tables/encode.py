@@ -130,6 +130,11 @@ def decode_cell(column: Column, encoded: float) -> Category | None:
     return column.categories[code] if 0 <= code < len(column.categories) else None
 
 
+def plain_cell(cell: Category | None) -> Category | None:
+    """A cell of a table as a plain Python value; None for a missing one."""
+    return None if cell is None or cell != cell else cell.item() if isinstance(cell, np.generic) else cell
+
+
 def readable(column: Column, value: Category | None) -> Category | None:
     """The value as a person reads it: times as ISO text (UTC), durations as days and a clock, all else as it is.
 

@@ -5,25 +5,15 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 
-from nptad.nn.masks import bank_size
-from nptad.settings import default_members, default_settings
-
-_TRAINING_FACTOR = 3.0  # times the work of scoring the same rows: a backward pass costs two forward passes
-_EXPLAINING_FACTOR = 4.0
 _FIRST_SECONDS = 1.0  # a phase is measured after this time
 
 
 def expected_work(n_rows: int, n_features: int, n_explained: int) -> dict[str, float]:
-    """The work of each phase, in rows that pass through the model; an estimate before anything is measured."""
-    settings = default_settings(n_rows, n_features)
-    masks = min(bank_size(n_features, settings.mask_sizes), settings.max_masks)
-    batch = min(n_rows, settings.batch_size or n_rows)
-    return {
-        "Training": _TRAINING_FACTOR * settings.n_steps * batch * default_members(n_rows),
-        "Scoring": float(n_rows * masks),
-        "Explaining": _EXPLAINING_FACTOR * n_explained * masks,
-        "Writing": float(n_explained),
-    }
+    """The work of each phase, in scored rows; an estimate before anything is measured.
+
+    A row is explained by scoring it without each of its cells.
+    """
+    return {"Fitting": float(n_rows), "Explaining": float(n_explained * n_features), "Writing": float(n_explained)}
 
 
 class Pace:

@@ -5,15 +5,16 @@ that are taken to be normal. Each training row gets an out-of-fold score, as if 
 scores of training rows and new rows are comparable. :class:`~nptad.scoring.surprise.Surprise` makes the scores of all
 views comparable.
 
-A new view is a frozen dataclass whose fields are plain arrays (they are saved with the model), with a ``name``, ``fit``
-and ``score``. Two rules for cells: categories are either equal or different, and a gap is neither near nor far.
+A new view is a frozen dataclass whose fields are plain arrays, with a ``name``, ``fit``, ``score`` and ``of_rows``. The
+fields are saved with the model; a field called ``rows``, the training rows, is saved once for all views. Two rules for
+cells: categories are either equal or different, and a gap is neither near nor far.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar, Self
+from typing import ClassVar
 
 import numpy as np
 
@@ -29,7 +30,7 @@ class View(ABC):
 
     @classmethod
     @abstractmethod
-    def fit(cls, x: np.ndarray, layout: CellLayout, left_out: np.ndarray) -> tuple[Self, np.ndarray]:
+    def fit(cls, x: np.ndarray, layout: CellLayout, left_out: np.ndarray) -> tuple[View, np.ndarray]:
         """Learn from training rows.
 
         Parameters
@@ -51,6 +52,10 @@ class View(ABC):
     @abstractmethod
     def score(self, x: np.ndarray) -> np.ndarray:
         """Score new rows (m, D) under each member of the view, (m, K), higher = more odd."""
+
+    @abstractmethod
+    def of_rows(self, rows: np.ndarray, layout: CellLayout) -> View:
+        """The view as if these were the training rows, most of those that it was fitted on."""
 
     def explain(self, x: np.ndarray) -> np.ndarray:
         """How much less odd each row (m, D) would be without each of its cells, (m, D), at least 0."""

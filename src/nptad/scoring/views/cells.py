@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import ClassVar, Self
+from typing import ClassVar
 
 import numpy as np
 
@@ -23,6 +23,10 @@ class CellView(View):
     @abstractmethod
     def explain(self, x: np.ndarray) -> np.ndarray:
         """What each cell adds, (m, D)."""
+
+    def of_rows(self, rows: np.ndarray, layout: CellLayout) -> View:
+        """The view of these rows; it is quickly fitted."""
+        return self.fit(rows, layout, np.zeros((1, len(rows)), dtype=bool))[0]
 
     def score(self, x: np.ndarray) -> np.ndarray:
         """The sum over the cells of each row."""
@@ -48,7 +52,7 @@ class UnseenValues(CellView):
     name: ClassVar[str] = "values never seen"
 
     @classmethod
-    def fit(cls, x: np.ndarray, layout: CellLayout, left_out: np.ndarray) -> tuple[Self, np.ndarray]:
+    def fit(cls, x: np.ndarray, layout: CellLayout, left_out: np.ndarray) -> tuple[View, np.ndarray]:
         """Collect the values of each column."""
         scores = np.zeros(len(x))
         values, costs = [], np.zeros(x.shape[1])
@@ -88,7 +92,7 @@ class OutsideRange(CellView):
     name: ClassVar[str] = "outside the range"
 
     @classmethod
-    def fit(cls, x: np.ndarray, layout: CellLayout, left_out: np.ndarray) -> tuple[Self, np.ndarray]:
+    def fit(cls, x: np.ndarray, layout: CellLayout, left_out: np.ndarray) -> tuple[View, np.ndarray]:
         """Find the ends of each column; a row at an end is compared with the range of the other rows."""
         numbers = x[:, : layout.n_numeric].astype(np.float64)
         view = cls(np.empty((2, numbers.shape[1])), np.empty((2, numbers.shape[1])))
@@ -99,7 +103,7 @@ class OutsideRange(CellView):
             view.ends[:, j], view.units[:, j] = _ends(column[rows])
             if len(rows) > 2:
                 for row, others in ((rows[0], rows[1:]), (rows[-1], rows[:-1])):
-                    scores[row] += _excess(column[row], *_ends(column[others]))
+                    scores[row] += _excess(column[row : row + 1], *_ends(column[others]))[0]
         return view, scores
 
     def explain(self, x: np.ndarray) -> np.ndarray:
@@ -119,7 +123,7 @@ class RareGaps(CellView):
     name: ClassVar[str] = "missing cells"
 
     @classmethod
-    def fit(cls, x: np.ndarray, layout: CellLayout, left_out: np.ndarray) -> tuple[Self, np.ndarray]:
+    def fit(cls, x: np.ndarray, layout: CellLayout, left_out: np.ndarray) -> tuple[View, np.ndarray]:
         """Count the gaps of each column."""
         missing = np.isnan(x)
         gaps, n = missing.sum(axis=0), len(x)
@@ -141,6 +145,6 @@ def _ends(ordered: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return np.array([low, high]), np.array([max(inner[0] - low, least), max(high - inner[1], least)])
 
 
-def _excess(numbers: np.ndarray | float, ends: np.ndarray, units: np.ndarray) -> np.ndarray:
+def _excess(numbers: np.ndarray, ends: np.ndarray, units: np.ndarray) -> np.ndarray:
     outside = np.maximum((ends[0] - numbers) / units[0], (numbers - ends[1]) / units[1])
     return np.log1p(np.maximum(outside, 0.0))

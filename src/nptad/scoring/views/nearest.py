@@ -8,9 +8,9 @@ one rank.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import ClassVar, Self
+from typing import ClassVar
 
 import numpy as np
 from scipy.special import ndtri
@@ -35,18 +35,22 @@ class NearestInRanges(View):
     name: ClassVar[str] = "nearest row"
 
     @classmethod
-    def fit(cls, x: np.ndarray, layout: CellLayout, left_out: np.ndarray) -> tuple[Self, np.ndarray]:
+    def fit(cls, x: np.ndarray, layout: CellLayout, left_out: np.ndarray) -> tuple[View, np.ndarray]:
         """Remember the training rows; each leaves out itself."""
         view = cls(x, np.array(layout.n_numeric))
         return view, _others_in_ranges(view._cells(x))
+
+    def of_rows(self, rows: np.ndarray, layout: CellLayout) -> View:
+        """The distances from these rows."""
+        return replace(self, rows=rows)
 
     def score(self, x: np.ndarray) -> np.ndarray:
         """Distance of each row from the nearest training row."""
         return self._neighbours.nearest(self._cells(x))[0][:, None]
 
-    def nearest(self, x: np.ndarray) -> np.ndarray:
-        """Which training row is the nearest of each row."""
-        return self._neighbours.nearest(self._cells(x))[1]
+    def similar(self, x: np.ndarray, n_similar: int) -> np.ndarray:
+        """The nearest training rows of each row, (m, n_similar) or fewer, nearest first."""
+        return self._neighbours.several_nearest(self._cells(x), n_similar)
 
     @cached_property
     def _neighbours(self) -> Neighbours:
@@ -63,7 +67,7 @@ class NearestInQuantiles(NearestInRanges):
     name: ClassVar[str] = "nearest row by ranks"
 
     @classmethod
-    def fit(cls, x: np.ndarray, layout: CellLayout, left_out: np.ndarray) -> tuple[Self, np.ndarray]:
+    def fit(cls, x: np.ndarray, layout: CellLayout, left_out: np.ndarray) -> tuple[View, np.ndarray]:
         """Remember the training rows; each leaves out itself."""
         view = cls(x, np.array(layout.n_numeric))
         return view, view._neighbours.nearest(view._neighbours.rows, np.arange(len(x)))[0]
@@ -107,7 +111,7 @@ class NearestInParts(View):
     name: ClassVar[str] = "nearest row in some columns"
 
     @classmethod
-    def fit(cls, x: np.ndarray, layout: CellLayout, left_out: np.ndarray) -> tuple[Self, np.ndarray]:
+    def fit(cls, x: np.ndarray, layout: CellLayout, left_out: np.ndarray) -> tuple[View, np.ndarray]:
         """Draw the parts and compare the training rows in each of them; a row leaves out itself."""
         n_numeric, parts = layout.n_numeric, draw_parts(x.shape[1])
         cells = in_ranges(x, x, n_numeric)
@@ -123,15 +127,35 @@ class NearestInParts(View):
         )
         return view, combine(found)
 
+    def of_rows(self, rows: np.ndarray, layout: CellLayout) -> View:
+        """The distances from these rows, calibrated as before."""
+        return replace(self, rows=rows)
+
     def score(self, x: np.ndarray) -> np.ndarray:
         """The surprises of the parts, combined."""
+        return combine(self._surprises(x, np.arange(len(self.parts))))[:, None]
+
+    def explain(self, x: np.ndarray) -> np.ndarray:
+        """How much less odd each row would be without each cell; only the parts with the cell are compared again."""
+        whole = self._surprises(x, np.arange(len(self.parts)))
+        falls = np.empty(x.shape)
+        for j in range(x.shape[1]):
+            changed = np.flatnonzero(self.parts[:, j])
+            without, surprises = x.copy(), whole.copy()
+            without[:, j] = np.nan
+            surprises[changed] = self._surprises(without, changed)
+            falls[:, j] = combine(whole) - combine(surprises)
+        return falls.clip(min=0)
+
+    def _surprises(self, x: np.ndarray, parts: np.ndarray) -> np.ndarray:
+        """The surprise of each row in some of the parts, (parts, m)."""
         n_numeric = int(self.n_numeric)
         cells = in_ranges(self.rows, x, n_numeric)
-        found = [
-            Surprise(*fitted).apply(neighbours.nearest(_part(cells, part, n_numeric))[0])
-            for part, neighbours, *fitted in zip(self.parts, self._neighbours, self.distances, self.tails, strict=True)
-        ]
-        return combine(np.stack(found))[:, None]
+        found = np.empty((len(parts), len(x)))
+        for place, p in enumerate(parts):
+            distances = self._neighbours[p].nearest(_part(cells, self.parts[p], n_numeric))[0]
+            found[place] = Surprise(self.distances[p], self.tails[p]).apply(distances)
+        return found
 
     @cached_property
     def _neighbours(self) -> list[Neighbours]:

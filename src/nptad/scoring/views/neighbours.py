@@ -84,6 +84,21 @@ class Neighbours:
             place[block] = totals.argmin(axis=1)
         return self._distances(x, place, 1.0 if weights is None else weights), place
 
+    def several_nearest(self, x: Cells, n_nearest: int) -> np.ndarray:
+        """Places of the ``n_nearest`` neighbours of each row, (n, n_nearest), nearest first; of all if they are fewer.
+
+        Distances are as exact as their matrix product: equal neighbours may change places. For few rows.
+        """
+        n_nearest = min(n_nearest, len(self.rows))
+        at_once = max(1, _PAIRS_AT_ONCE // len(self.rows))
+        found = np.empty((len(x), n_nearest), dtype=np.int64)
+        for start in range(0, len(x), at_once):
+            totals = self._totals(x[start : start + at_once], 1.0)
+            few = np.argpartition(totals, n_nearest - 1, axis=1)[:, :n_nearest]
+            order = np.take_along_axis(totals, few, axis=1).argsort(axis=1, kind="stable")
+            found[start : start + at_once] = np.take_along_axis(few, order, axis=1)
+        return found
+
     def _by_tree(self, x: Cells, self_index: np.ndarray | None) -> np.ndarray:
         tree, first, last, copy_of = self._tree
         if self_index is None:

@@ -1,0 +1,159 @@
+"""What made a calibrated score: the share of each cell in each view, beside what similar training rows have.
+
+Similar rows are the nearest training rows in the cells that are not suspicious. Several wrong cells at once are ignored
+together, so that none of them decides which rows are similar.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from nptad.explain.result import CellReason, Explanation, NearestRow, RowExplanation
+from nptad.progress import progress_bar
+from nptad.scoring.surprise import combine
+from nptad.scoring.view_score import ViewScore
+from nptad.scoring.views import RareGaps
+from nptad.tables.encode import decode_cell, encode_cells, match, plain_cell, readable
+from nptad.tables.frames import backend_of, read_columns
+from nptad.tables.schema import Schema
+
+_SIMILAR_ROWS = 10
+"""Rows that say what is usual for a row."""
+
+_SUSPICIOUS_CELLS = 4
+"""Suspicious cells of a row at most; no more than half of its cells."""
+
+_ORDINARY = 0.05
+"""A row is ordinary if at least this share of normal rows looks as odd."""
+
+_ROWS_AT_ONCE = 64
+"""Rows explained together. Of the training rows, at most a tenth: they are explained as if the views had not seen
+them."""
+
+
+def explain_views(
+    score: ViewScore,
+    schema: Schema,
+    table: Any,
+    scores: np.ndarray | None = None,
+    training_row: np.ndarray | None = None,
+    verbose: bool = False,
+) -> Explanation:
+    """Explain every row of a table; a table without rows gives an explanation without rows.
+
+    ``scores`` are the scores of the rows, (n, 1), and ``training_row`` the training rows that they are, -1 for none, if
+    they are known already. If all rows equal training rows, they are explained as these, such as the flagged rows of
+    the training table.
+    """
+    if getattr(table, "shape", (1,))[0] == 0:
+        return Explanation((), backend_of(table))
+    cells = match(schema, read_columns(table))
+    x = encode_cells(schema, cells)
+    if training_row is None:
+        training_row = score.find(x)
+        if (training_row < 0).any():  # equal rows among new ones are a coincidence
+            training_row = np.full(len(x), -1)
+    if scores is None:
+        scores = np.where(training_row >= 0, score.training_scores[training_row], score.score(x))[:, None]
+    at_once = max(1, min(_ROWS_AT_ONCE, len(score.kept) // 10))
+    rows: list[RowExplanation] = []
+    with progress_bar("Explaining", len(x), verbose) as advance:
+        for start in range(0, len(x), at_once):
+            block = slice(start, start + at_once)
+            seen = {name: column[block] for name, column in cells.items()}
+            rows += _explain_block(score, schema, x[block], seen, scores[block, 0], training_row[block], start)
+            advance(len(x[block]))
+    return Explanation(tuple(rows), backend_of(table))
+
+
+def _explain_block(
+    score: ViewScore,
+    schema: Schema,
+    x: np.ndarray,
+    cells: dict[str | int, np.ndarray],
+    scores: np.ndarray,
+    training_row: np.ndarray,
+    first_row: int,
+) -> list[RowExplanation]:
+    if (training_row >= 0).any():
+        score = score.without(training_row)
+    shares = score.explain(x)
+    contributions = scores[:, None] * shares.sum(axis=1)
+    suspicious = _suspicious(score, x, contributions)
+    similar = score.nearest.similar(np.where(suspicious, np.nan, x), _SIMILAR_ROWS)
+    nearest = score.nearest.similar(x, 1)[:, 0]
+    distances = score.nearest.score(x)[:, 0] / _usual_distance(score)
+    names = [view.name for view in score.views]
+
+    explained = []
+    for i in range(len(x)):
+        by_view = scores[i] * shares[i].sum(axis=1)
+        reasons = []
+        for j in np.argsort(-contributions[i], kind="stable"):
+            column = schema.used[j]
+            usual, share = _usual(score.rows[similar[i], j], x[i, j], is_number=j < schema.layout.n_numeric)
+            reasons.append(
+                CellReason(
+                    column.name,
+                    readable(column, plain_cell(cells[column.name][i])),
+                    readable(column, decode_cell(column, usual)),
+                    float(contributions[i, j]),
+                    share,
+                    suspicious=bool(suspicious[i, j]),
+                    view=names[shares[i, :, j].argmax()] if shares[i, :, j].any() else None,
+                )
+            )
+        empty = bool(np.isnan(x[i]).all())
+        explained.append(
+            RowExplanation(
+                first_row + i,
+                float(scores[i]),
+                tuple(reasons),
+                attended_rows=(),
+                training_share=0.0,
+                nearest=None if empty else NearestRow(int(score.kept[nearest[i]]), float(distances[i])),
+                similar_rows=tuple(score.kept[similar[i]].tolist()),
+                by_view={names[v]: float(by_view[v]) for v in np.argsort(-by_view, kind="stable") if by_view[v] > 0},
+            )
+        )
+    return explained
+
+
+def _suspicious(score: ViewScore, x: np.ndarray, contributions: np.ndarray) -> np.ndarray:
+    """The cells without which each row is ordinary, (n, D).
+
+    The cell with the largest contribution comes first. If the row is still odd without it, the next one is the cell
+    that then contributes most, and so on.
+    """
+    suspicious = np.zeros(x.shape, dtype=bool)
+    counted = [place for place, view in enumerate(score.views) if not isinstance(view, RareGaps)]
+    odd = np.arange(len(x))
+    for _ in range(min(_SUSPICIOUS_CELLS, max(1, x.shape[1] // 2))):
+        suspicious[odd, contributions.argmax(axis=1)] = True
+        rest = np.where(suspicious, np.nan, x)[odd]  # hidden cells look like gaps, which do not count here
+        surprises = combine(score.by_view(rest)[counted])
+        odd, rest = odd[surprises > -np.log(_ORDINARY)], rest[surprises > -np.log(_ORDINARY)]
+        if not len(odd):
+            break
+        contributions = np.where(np.isnan(rest), -1.0, score.explain(rest)[:, counted].sum(axis=1))
+    return suspicious
+
+
+def _usual_distance(score: ViewScore) -> float:
+    """The median of the training rows' distances from the nearest other one, or of those above 0."""
+    distances = score.surprise.views[score.views.index(score.nearest)].scores
+    median = float(np.median(distances))
+    return median if median > 0 else float(distances[distances > 0].mean()) if distances.any() else 1.0
+
+
+def _usual(values: np.ndarray, seen: float, *, is_number: bool) -> tuple[float, float | None]:
+    """A value that stands for those of similar rows, and the share of them with the seen category."""
+    known = values[~np.isnan(values)]
+    if not len(known):
+        return np.nan, None
+    if is_number:
+        return float(np.sort(known)[(len(known) - 1) // 2]), None  # a value that occurs
+    codes, counts = np.unique(known, return_counts=True)
+    return float(codes[counts.argmax()]), None if np.isnan(seen) else float((known == seen).mean())

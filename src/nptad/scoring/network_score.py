@@ -1,0 +1,57 @@
+"""The score of the Non-Parametric Transformer: trained members, and the out-of-fold scores that calibrate them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float
+
+from nptad.scoring.calibrate import Calibration, RowScores
+from nptad.scoring.ensemble import Ensemble
+from nptad.settings import Settings
+from nptad.training.checkpoint import History
+
+
+@dataclass(frozen=True)
+class NetworkScore:
+    """A trained ensemble with its calibration."""
+
+    ensemble: Ensemble
+    """The trained members."""
+    calibration: Calibration
+    """Out-of-fold scores of training rows."""
+    history: History
+    """One entry for each training step."""
+
+    @property
+    def settings(self) -> Settings:
+        """The hyper-parameters that the members were trained with."""
+        return self.ensemble.model.settings
+
+    @property
+    def n_calibration(self) -> int:
+        """Training rows that scores are compared with."""
+        return len(self.calibration.rows)
+
+    @property
+    def training_scores(self) -> Float[np.ndarray, " calibration"]:
+        """Out-of-fold scores of the calibration rows, higher = more anomalous."""
+        return self.calibration.scores
+
+    def score_rows(self, x: Float[np.ndarray, "n D"], advance: Callable[[float], None]) -> RowScores:
+        """Score encoded rows; ``advance`` is told how many are done."""
+        return score_with(self.ensemble, x, advance)
+
+    def p_values(self, scored: RowScores) -> Float[np.ndarray, " n"]:
+        """How often a normal row scores at least as high."""
+        return self.calibration.p_values(scored.by_member, scored.score, scored.training_row)
+
+
+def score_with(ensemble: Ensemble, x: Float[np.ndarray, "n D"], advance: Callable[[float], None]) -> RowScores:
+    """Score encoded rows with the members that may score them."""
+    assignment = ensemble.assign_members(x)
+    rows_per_scoring = len(x) / max(1, int((assignment.weights > 0).sum()))
+    by_member = ensemble.member_scores(x, assignment, lambda n_scored: advance(n_scored * rows_per_scoring))
+    return RowScores(by_member, assignment.mean(by_member), assignment.training_row)
