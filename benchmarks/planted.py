@@ -1,17 +1,19 @@
-"""Does the explanation name the corrupted cell? One cell of normal rows is corrupted, on real data.
+"""Does the explanation name the corrupted cells? Cells of normal rows are corrupted, on real data.
 
-    python benchmarks/planted.py            # cardio, pima, wbc; about half an hour on one thread
+    python benchmarks/planted.py            # cardio, pima, wbc; under a minute on one thread
     python benchmarks/planted.py pima       # one of them; the others stay as they were
 
 A random half of the normal rows trains a detector with the library's defaults. In each of up to 100 held-out normal
 rows one cell, of a random column, is replaced by a value of that column in the training rows: the one half a
 distribution away ("half": the quantile q of the cell becomes q + 1/2 or q - 1/2, which looks normal by itself), or
 the 1st or 99th percentile, whichever is on the other side of the median ("end"). The value must differ by at least
-one standard deviation, else another column is drawn; columns of at most two values are left alone. The rank of the
-corrupted cell among the cells of its row, by contribution to the score, is compared with its rank by ``|z|``, the
-distance to the mean of the column in standard deviations.
+one standard deviation, else another column is drawn; columns of at most two values are left alone. Then the same with
+two and with three cells, all in columns that depend on the others; data sets with fewer than six such columns are left
+out. The largest rank of the corrupted cells among the cells of their row, by contribution to the score, is compared
+with the rank by ``|z|``, the distance to the mean of the column in standard deviations. The suspicious cells, which the
+sentence about a row names, are compared with the corrupted ones.
 
-``results/planted.csv`` has every planted cell, ``results/planted.md`` the shares.
+``results/planted.csv`` has every planted row, ``results/planted.md`` the shares.
 """
 
 from __future__ import annotations
@@ -36,11 +38,17 @@ DATA = Path(os.environ.get("NPTAD_DATA", ROOT.parent / "shared" / "data"))
 CELLS = ROOT / "results" / "planted.csv"
 DATASETS = ("cardio", "pima", "wbc")
 KINDS = ("half", "end")
+SIZES = (1, 2, 3)
+FEWEST_COLUMNS = 6
+"""Dependent columns that a data set must have for more than one corrupted cell in a row."""
 MAX_ROWS = 100
 FALSE_ALARM_RATE = 0.05
 PREDICTABLE = 0.5
 """R² of a column from the others, above which it depends on them."""
-FIELDS = ("dataset", "kind", "row", "column", "column_r2", "rank", "z_rank", "flagged", "flagged_before")
+FIELDS = (
+    *("dataset", "kind", "cells", "row", "columns", "least_r2", "rank", "z_rank"),
+    *("all_named", "others_named", "flagged", "flagged_before"),
+)
 
 
 def split(dataset: str) -> tuple[np.ndarray, np.ndarray]:
@@ -51,12 +59,13 @@ def split(dataset: str) -> tuple[np.ndarray, np.ndarray]:
     return table.x[normal[:half]], table.x[normal[half:]][:MAX_ROWS]
 
 
-def plant(train: np.ndarray, rows: np.ndarray, kind: str, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """The rows with one corrupted cell each, and its column."""
+def plant(
+    train: np.ndarray, rows: np.ndarray, kind: str, usable: list[int], n_cells: int, seed: int
+) -> tuple[np.ndarray, list[list[int]]]:
+    """The rows with corrupted cells in usable columns, and these columns."""
     random = np.random.default_rng(seed)
-    planted, columns = rows.copy(), np.empty(len(rows), dtype=int)
+    planted, columns = rows.copy(), [list[int]() for _ in rows]
     spread = train.std(axis=0)
-    usable = [j for j in range(train.shape[1]) if len(np.unique(train[:, j])) > 2]
     for i, row in enumerate(rows):
         for j in random.permutation(usable):
             column = train[:, j]
@@ -64,10 +73,12 @@ def plant(train: np.ndarray, rows: np.ndarray, kind: str, seed: int) -> tuple[np
             other = (quantile + 0.5) % 1 if kind == "half" else 0.99 if quantile < 0.5 else 0.01
             value = np.quantile(column, other, method="nearest")
             if abs(value - row[j]) >= spread[j]:
-                planted[i, j], columns[i] = value, j
+                planted[i, j] = value
+                columns[i].append(int(j))
+            if len(columns[i]) == n_cells:
                 break
         else:
-            raise SystemExit(f"Row {i} has no cell that could be corrupted.")
+            raise SystemExit(f"Row {i} has fewer than {n_cells} cells that could be corrupted.")
     return planted, columns
 
 
@@ -89,25 +100,25 @@ def run(dataset: str) -> list[dict[str, object]]:
         detector = NPTAD(random_state=0).fit(train)
     r2, center, spread = predictability(train), train.mean(axis=0), np.maximum(train.std(axis=0), 1e-12)
     before = detector.detect(held_out, false_alarm_rate=FALSE_ALARM_RATE).anomaly
-    cells: list[dict[str, object]] = []
-    for seed, kind in enumerate(KINDS):
-        rows, columns = plant(train, held_out, kind, seed)
-        after = detector.detect(rows, false_alarm_rate=FALSE_ALARM_RATE).anomaly
-        for i, (why, column) in enumerate(zip(detector.explain(rows), columns, strict=True)):
-            distance = np.abs(rows[i] - center) / spread
-            values = (
-                dataset,
-                kind,
-                i,
-                column,
-                round(float(r2[column]), 3),
-                1 + [reason.column for reason in why.reasons].index(column),
-                1 + int((distance > distance[column]).sum()),
-                int(after[i]),
-                int(before[i]),
-            )
-            cells.append(dict(zip(FIELDS, values, strict=True)))
-    return cells
+    usable = [j for j in range(train.shape[1]) if len(np.unique(train[:, j])) > 2]
+    dependent = [j for j in usable if r2[j] >= PREDICTABLE]
+    found: list[dict[str, object]] = []
+    for n_cells in SIZES if len(dependent) >= FEWEST_COLUMNS else SIZES[:1]:
+        for seed, kind in enumerate(KINDS):
+            rows, planted = plant(train, held_out, kind, dependent if n_cells > 1 else usable, n_cells, seed)
+            after = detector.detect(rows, false_alarm_rate=FALSE_ALARM_RATE).anomaly
+            for i, (why, columns) in enumerate(zip(detector.explain(rows), planted, strict=True)):
+                order = [reason.column for reason in why.reasons]
+                distance = np.abs(rows[i] - center) / spread
+                named = {reason.column for reason in why.reasons if reason.suspicious}
+                values = (
+                    *(dataset, kind, n_cells, i, " ".join(map(str, columns)), round(float(r2[columns].min()), 3)),
+                    1 + max(order.index(j) for j in columns),
+                    1 + int((distance > distance[columns].min()).sum()),
+                    *(int(named >= set(columns)), len(named - set(columns)), int(after[i]), int(before[i])),
+                )
+                found.append(dict(zip(FIELDS, values, strict=True)))
+    return found
 
 
 def page(cells: list[dict[str, object]]) -> str:
@@ -115,31 +126,31 @@ def page(cells: list[dict[str, object]]) -> str:
     lines = [
         "# Planted anomalies",
         "",
-        "Generated by `python benchmarks/planted.py`, which says how; every cell is in `planted.csv`. One cell of each",
-        "held-out normal row was replaced by another value of its column: half a distribution away (`half`, normal by",
-        "itself) or at the other end (`end`). Shares in % of the planted rows.",
+        "Generated by `python benchmarks/planted.py`, which says how; every row is in `planted.csv`. One to three",
+        "cells of each held-out normal row were replaced by other values of their columns: half a distribution away",
+        "(`half`, normal by themselves) or at the other end (`end`). Shares in % of the planted rows.",
         "",
-        f"`dependent`: planted cells in columns with R² >= {PREDICTABLE} from the other columns (cross-validated ridge",
-        f"regression). `flagged`: p-value <= {FALSE_ALARM_RATE}, after planting and before; those before are false",
-        "alarms.",
+        "`ranked first`: the corrupted cells contribute most to the score; `by abs(z)`: they are furthest from the",
+        "means of their columns. `dependent`: rows whose corrupted cells are all in columns with",
+        f"R² >= {PREDICTABLE} from the others (cross-validated ridge regression). `named`: the suspicious cells are",
+        "exactly the corrupted ones; `others`: at least one other cell is among them. `flagged`: p-value <=",
+        f"{FALSE_ALARM_RATE}, after planting and before; those before are false alarms.",
         "",
-        "| data set | planted | rows | ranked first | in the first three | first by abs(z) | dependent "
-        "| of these first | flagged | flagged before |",
-        "|---|---|---|---|---|---|---|---|---|---|",
+        "| data set | planted | cells | rows | ranked first | by abs(z) | dependent | of these first | named | others "
+        "| flagged | of these named | flagged before |",
+        "|---|---|---|---|---|---|---|---|---|---|---|---|---|",
     ]
-    for dataset, kind in dict.fromkeys((str(c["dataset"]), str(c["kind"])) for c in cells):
-        mine = [c for c in cells if (c["dataset"], c["kind"]) == (dataset, kind)]
-        rank, z_rank, r2, after, before = (
+    for group in dict.fromkeys((str(c["dataset"]), str(c["kind"]), int(str(c["cells"]))) for c in cells):
+        mine = [c for c in cells if (str(c["dataset"]), str(c["kind"]), int(str(c["cells"]))) == group]
+        rank, z_rank, r2, all_named, others, after, before = (
             np.array([float(str(c[name])) for c in mine])
-            for name in ("rank", "z_rank", "column_r2", "flagged", "flagged_before")
+            for name in ("rank", "z_rank", "least_r2", "all_named", "others_named", "flagged", "flagged_before")
         )
-        dependent = r2 >= PREDICTABLE
-        of_these = f"{100 * (rank[dependent] == 1).mean():.0f}" if dependent.any() else "-"
-        lines.append(
-            f"| {dataset} | {kind} | {len(mine)} | {100 * (rank == 1).mean():.0f} | {100 * (rank <= 3).mean():.0f} "
-            f"| {100 * (z_rank == 1).mean():.0f} | {dependent.sum()} | {of_these} | {100 * after.mean():.0f} "
-            f"| {100 * before.mean():.0f} |"
-        )
+        first, dependent, named = rank == group[2], r2 >= PREDICTABLE, (all_named == 1) & (others == 0)
+        shares = [first, z_rank == group[2], dependent, first[dependent], named, others > 0]
+        shares += [after, named[after == 1], before]
+        texts = [f"{100 * share.mean():.0f}" if len(share) else "-" for share in shares]
+        lines.append(f"| {' | '.join([*map(str, group), str(len(mine)), *texts])} |")
     return "\n".join(lines) + "\n"
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -9,6 +11,7 @@ from scipy.stats import binom
 
 import nptad
 from nptad import NPTAD, InputError, TableWarning
+from nptad.explain.sentences import reasons_text
 from nptad.scoring import view_score
 
 
@@ -119,7 +122,7 @@ def test_a_saved_detector_gives_the_same_scores(detector, tmp_path):
 
 def test_reasons_name_the_wrong_cells_with_values_that_similar_rows_have(detector):
     new = trips(4, 3)
-    new.loc[0, "hours"] = 9.0
+    new.loc[0, ["km", "hours"]] = [12.0, 9.0]
     new.loc[1, "load"] = -400.0
     new.loc[2, "kind"] = "ship"
     new.loc[3, ["km", "load"]] = np.nan
@@ -145,6 +148,22 @@ def test_several_wrong_cells_are_named_together(detector):
     new.loc[0, ["km", "load"]] = [200.0, -900.0]
     reasons = detector.explain(new)[0].reasons
     assert {reason.column for reason in reasons if reason.suspicious} == {"km", "load"}
+
+
+def test_equal_wrong_cells_and_many_gaps_are_one_sentence_each():
+    random = np.random.default_rng(0)
+    size = random.normal(6, 1, 600)
+    boxes = pd.DataFrame({"x": size, "y": 1.1 * size, "z": 0.6 * size, "carat": size**3 / 200, "price": 20 * size**3})
+    boxes *= random.normal(1, 0.02, boxes.shape)
+    new = boxes.iloc[:2].copy()
+    new.loc[0, ["x", "y", "z"]] = 0.0
+    new.loc[1, ["x", "y", "z", "price"]] = np.nan
+    why = NPTAD(random_state=0).fit(boxes[2:]).explain(new)
+    zeros, gaps = map(reasons_text, why)
+    names, values = re.fullmatch(r"(.*) are 0, similar rows have (.*)", zeros).groups()
+    assert sorted(re.split(", | and ", names)) == ["x", "y", "z"]
+    assert len(re.split(", | and ", values)) == 3
+    assert gaps.startswith("4 of 5 cells are empty, usual is 0")
 
 
 def test_flagged_rows_of_the_training_table_are_explained_as_such():

@@ -77,7 +77,7 @@ class RowExplanation:
     score: float
     """Anomaly score, higher = more anomalous: minus ``score_samples``."""
     reasons: tuple[CellReason, ...]
-    """All cells, largest contribution first, among equals the largest loss."""
+    """All cells, the suspicious ones first, then by contribution; with a network by contribution and loss."""
     attended_rows: tuple[TrainingRow, ...]
     """The training rows with the largest weights, largest first: attention between rows averaged over members, heads,
     layers and masks. Attended rows need not be the most similar ones. Empty if the model has no attention between
@@ -91,6 +91,8 @@ class RowExplanation:
     """The training rows that are nearest in the cells that are not suspicious, nearest first; empty with a network."""
     by_view: dict[str, float] = field(default_factory=dict)
     """What each view of the row contributes to the score, largest first; empty with a network."""
+    usual_gaps: int | None = None
+    """The median number of missing cells of a training row; None with a network."""
 
 
 @dataclass(frozen=True)

@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from nptad.explain.result import CellReason, RowExplanation
+from nptad.scoring.views import RareGaps
 from nptad.wording import FEW_LETTERS, cell, estimate, percent, plural, shorten
 
 if TYPE_CHECKING:
     from nptad.scoring.calibrate import Detection
 
 _REASONS = 3
-"""Largest number of reasons named for a row."""
+"""Largest number of reasons named for a row without suspicious cells."""
 
 _LEAST_OF_FIRST = 0.1
 """A reason is named if its contribution is at least this share of the first one's."""
@@ -35,15 +36,68 @@ def headline(detection: Detection) -> str:
 
 
 def reasons_text(why: RowExplanation) -> str:
-    """The suspicious cells of a row, or those that contribute most to its score, in one line."""
-    parts: list[str] = []
+    """The suspicious cells of a row, or those that contribute most to its score, in one line.
+
+    Suspicious cells with equal values are named together, and so are several empty cells where empty cells are rare.
+
+    Examples
+    --------
+    >>> from nptad.explain.result import CellReason
+    >>> seen = {"x": (0.0, 5.8), "y": (0.0, 5.9), "z": (0.0, 3.6), "depth": (61.5, 61.9)}
+    >>> reasons = [CellReason(name, *cells, 1.0, suspicious=name != "depth") for name, cells in seen.items()]
+    >>> reasons_text(RowExplanation(0, 4.0, tuple(reasons), (), 0.0, None))
+    'x, y and z are 0, expected 5.8, 5.9 and 3.6'
+    """
     suspicious = [reason for reason in why.reasons if reason.suspicious]
-    for reason in (suspicious or why.reasons)[:_REASONS]:
-        if parts and not suspicious and reason.contribution < _LEAST_OF_FIRST * why.reasons[0].contribution:
-            break
-        name, seen = shorten(str(reason.column), FEW_LETTERS), cell(reason.seen, FEW_LETTERS)
-        parts.append(f"{name} is {seen}{_expectation(reason)}")
-    return "; ".join(parts)
+    if not suspicious:
+        least = _LEAST_OF_FIRST * why.reasons[0].contribution if why.reasons else 0.0
+        rest = [reason for reason in why.reasons[1:_REASONS] if reason.contribution >= least]
+        return "; ".join(map(_of_cell, [*why.reasons[:1], *rest]))
+    gaps = gaps_text(why)
+    if gaps:
+        suspicious = [reason for reason in suspicious if reason.seen is not None]
+    return "; ".join([*([gaps] if gaps else []), *map(_of_cells, _equal_values(suspicious))])
+
+
+def gaps_text(why: RowExplanation) -> str | None:
+    """How many cells are empty, if that is a reason and more than one is."""
+    n_empty = sum(reason.seen is None for reason in why.reasons)
+    if n_empty < 2 or not any(reason.suspicious and reason.view == RareGaps.name for reason in why.reasons):
+        return None
+    return f"{n_empty} of {len(why.reasons)} cells are empty, usual is {why.usual_gaps}"
+
+
+def _equal_values(reasons: list[CellReason]) -> list[list[CellReason]]:
+    """Groups of cells with the same value, in the order of their first cells."""
+    groups: dict[tuple[object, bool], list[CellReason]] = {}
+    for reason in reasons:
+        groups.setdefault((_seen(reason), reason.expected in (None, reason.seen)), []).append(reason)
+    return list(groups.values())
+
+
+def _of_cells(reasons: list[CellReason]) -> str:
+    first, is_unlike = reasons[0], reasons[0].expected not in (None, reasons[0].seen)
+    if len(reasons) == 1 or not is_unlike:
+        return "; ".join(map(_of_cell, reasons))
+    names = _listed([shorten(str(reason.column), FEW_LETTERS) for reason in reasons])
+    values = _listed([estimate(reason.expected, FEW_LETTERS) for reason in reasons])
+    return f"{names} are {_seen(first)}, {_who(first)} {values}"
+
+
+def _listed(texts: list[str]) -> str:
+    return f"{', '.join(texts[:-1])} and {texts[-1]}"
+
+
+def _of_cell(reason: CellReason) -> str:
+    return f"{shorten(str(reason.column), FEW_LETTERS)} is {_seen(reason)}{_expectation(reason)}"
+
+
+def _seen(reason: CellReason) -> str:
+    return cell(reason.seen, FEW_LETTERS)
+
+
+def _who(reason: CellReason) -> str:
+    return "expected" if reason.view is None else "similar rows have"
 
 
 def _expectation(reason: CellReason) -> str:
@@ -55,5 +109,4 @@ def _expectation(reason: CellReason) -> str:
         return f", {percent(reason.probability)} likely"
     if reason.expected == reason.seen:  # unusual in itself, and so are the similar rows
         return ""
-    who = "expected" if reason.view is None else "similar rows have"
-    return f", {who} {estimate(reason.expected, FEW_LETTERS)}"
+    return f", {_who(reason)} {estimate(reason.expected, FEW_LETTERS)}"

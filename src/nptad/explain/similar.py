@@ -15,6 +15,7 @@ from nptad.progress import progress_bar
 from nptad.scoring.surprise import combine
 from nptad.scoring.view_score import ViewScore
 from nptad.scoring.views import RareGaps
+from nptad.scoring.views.cells import CellView
 from nptad.tables.encode import decode_cell, encode_cells, match, plain_cell, readable
 from nptad.tables.frames import backend_of, read_columns
 from nptad.tables.schema import Schema
@@ -23,10 +24,16 @@ _SIMILAR_ROWS = 10
 """Rows that say what is usual for a row."""
 
 _SUSPICIOUS_CELLS = 4
-"""Suspicious cells of a row at most; no more than half of its cells."""
+"""Suspicious cells of a row at most; two others must remain."""
 
 _ORDINARY = 0.05
-"""A row is ordinary if at least this share of normal rows looks as odd."""
+"""A row is odd if fewer normal rows than this share look as odd."""
+
+_ODD_BY_ITSELF = 0.01
+"""A cell is odd by itself, whatever the others are, if fewer normal rows than this share have such cells."""
+
+_GAIN = 1.0
+"""A cell is also suspicious if the surprise of the row falls by this much without it."""
 
 _ROWS_AT_ONCE = 64
 """Rows explained together. Of the training rows, at most a tenth: they are explained as if the views had not seen
@@ -81,17 +88,18 @@ def _explain_block(
         score = score.without(training_row)
     shares = score.explain(x)
     contributions = scores[:, None] * shares.sum(axis=1)
-    suspicious = _suspicious(score, x, contributions)
+    suspicious = _suspicious(score, x, shares)
     similar = score.nearest.similar(np.where(suspicious, np.nan, x), _SIMILAR_ROWS)
     nearest = score.nearest.similar(x, 1)[:, 0]
     distances = score.nearest.score(x)[:, 0] / _usual_distance(score)
     names = [view.name for view in score.views]
+    usual_gaps = int(np.median(np.isnan(score.rows).sum(axis=1)))
 
     explained = []
     for i in range(len(x)):
         by_view = scores[i] * shares[i].sum(axis=1)
         reasons = []
-        for j in np.argsort(-contributions[i], kind="stable"):
+        for j in np.lexsort((-contributions[i], ~suspicious[i])):
             column = schema.used[j]
             usual, share = _usual(score.rows[similar[i], j], x[i, j], is_number=j < schema.layout.n_numeric)
             reasons.append(
@@ -116,29 +124,51 @@ def _explain_block(
                 nearest=None if empty else NearestRow(int(score.kept[nearest[i]]), float(distances[i])),
                 similar_rows=tuple(score.kept[similar[i]].tolist()),
                 by_view={names[v]: float(by_view[v]) for v in np.argsort(-by_view, kind="stable") if by_view[v] > 0},
+                usual_gaps=usual_gaps,
             )
         )
     return explained
 
 
-def _suspicious(score: ViewScore, x: np.ndarray, contributions: np.ndarray) -> np.ndarray:
-    """The cells without which each row is ordinary, (n, D).
+def _suspicious(score: ViewScore, x: np.ndarray, shares: np.ndarray) -> np.ndarray:
+    """The cells without which each row is ordinary, (n, D); ``shares`` is what :meth:`ViewScore.explain` says.
 
-    The cell with the largest contribution comes first. If the row is still odd without it, the next one is the cell
-    that then contributes most, and so on.
+    The most suspicious cell comes first. The next one is the most suspicious cell without the first, if the row is
+    still odd or becomes much more ordinary without it, and so on: where several wrong cells agree with one another, a
+    row without one of them is hardly odd, but far from ordinary.
     """
     suspicious = np.zeros(x.shape, dtype=bool)
     counted = [place for place, view in enumerate(score.views) if not isinstance(view, RareGaps)]
-    odd = np.arange(len(x))
-    for _ in range(min(_SUSPICIOUS_CELLS, max(1, x.shape[1] // 2))):
-        suspicious[odd, contributions.argmax(axis=1)] = True
-        rest = np.where(suspicious, np.nan, x)[odd]  # hidden cells look like gaps, which do not count here
-        surprises = combine(score.by_view(rest)[counted])
-        odd, rest = odd[surprises > -np.log(_ORDINARY)], rest[surprises > -np.log(_ORDINARY)]
-        if not len(odd):
+
+    def surprise(rows: np.ndarray) -> np.ndarray:
+        return combine(score.by_view(np.where(suspicious, np.nan, x)[rows])[counted])  # hidden cells look like gaps
+
+    suspicious[np.arange(len(x)), _most_suspicious(score, x, shares)] = True
+    rows = np.arange(len(x))
+    before = surprise(rows)
+    for _ in range(min(_SUSPICIOUS_CELLS, x.shape[1] - 2) - 1):
+        rows, before = rows[before > _GAIN], before[before > _GAIN]
+        if not len(rows):
             break
-        contributions = np.where(np.isnan(rest), -1.0, score.explain(rest)[:, counted].sum(axis=1))
+        rest = np.where(suspicious, np.nan, x)[rows]
+        shares = np.where(np.isnan(rest)[:, None], 0.0, score.explain(rest))
+        cells = _most_suspicious(score, rest, shares)
+        suspicious[rows, cells] = True
+        after = surprise(rows)
+        more = (before > -np.log(_ORDINARY)) | (before - after >= _GAIN)
+        suspicious[rows[~more], cells[~more]] = False
+        rows, before = rows[more], after[more]
     return suspicious
+
+
+def _most_suspicious(score: ViewScore, x: np.ndarray, shares: np.ndarray) -> np.ndarray:
+    """The cell of each row that is odd by itself, or else the one with the largest share of the score, (n,)."""
+    suspicion = shares.sum(axis=1)
+    for view, surprises, share in zip(score.views, score.by_view(x), shares.transpose(1, 0, 2), strict=True):
+        if isinstance(view, CellView):
+            odd = surprises > -np.log(_ODD_BY_ITSELF)
+            suspicion[odd] += share[odd] / share[odd].max(axis=1, keepdims=True).clip(min=1e-12)
+    return suspicion.argmax(axis=1)
 
 
 def _usual_distance(score: ViewScore) -> float:

@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from nptad.explain.result import EXPLAINED_ROWS, Explanation, RowExplanation
+from nptad.explain.sentences import gaps_text
 from nptad.scoring.calibrate import Detection
 from nptad.tables.encode import decode_cell, match, readable
 from nptad.tables.frames import RawColumns
@@ -69,6 +70,7 @@ def describe(detector: NPTAD, explanation: Explanation) -> list[dict[str, Any]]:
         described.append(
             {
                 **_reasons(why),
+                "gaps": gaps_text(why),
                 "nearest": nearest,
                 "similar_rows": similar,
                 "by_view": {name: rounded(part) for name, part in why.by_view.items()},
