@@ -119,6 +119,8 @@ def large_summary(summary: dict[str, Any]) -> dict[str, Any]:
                 "nearest": cell() if j % 2 else None,
                 "suspicious": False,
                 "view": None,
+                "column_number": (row + 7 * j) % 50,
+                "position": draw.choice([-1.0, 0.3, 2.0, None]),
             }
             for j in range(10)
         ]

@@ -20,7 +20,7 @@ from nptad import InputError
 from nptad.report import html, render, write_report
 
 VOID = {"meta", "link", "input", "br", "wbr"}
-SELF_CLOSING = {"rect", "line", "polyline"}
+SELF_CLOSING = {"rect", "line", "path", "polyline", "use"}
 
 
 class Page(HTMLParser):
@@ -179,7 +179,7 @@ def test_a_summary_that_lacks_something_is_not_rendered_silently(summary: dict) 
     from jinja2 import UndefinedError
 
     with pytest.raises(UndefinedError):
-        render({name: value for name, value in summary.items() if name != "schema"})
+        render({name: value for name, value in summary.items() if name != "heat_map"})
 
 
 def test_file_is_replaced_whole(summary: dict, tmp_path: Path) -> None:

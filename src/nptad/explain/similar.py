@@ -35,6 +35,9 @@ _ODD_BY_ITSELF = 0.01
 _GAIN = 1.0
 """A cell is also suspicious if the surprise of the row falls by this much without it."""
 
+_MARGIN = 0.25
+"""A number is usual up to this share of the range of the similar rows' numbers beyond it."""
+
 _ROWS_AT_ONCE = 64
 """Rows explained together. Of the training rows, at most a tenth: they are explained as if the views had not seen
 them."""
@@ -90,6 +93,10 @@ def _explain_block(
     contributions = scores[:, None] * shares.sum(axis=1)
     suspicious = _suspicious(score, x, shares)
     similar = score.nearest.similar(np.where(suspicious, np.nan, x), _SIMILAR_ROWS)
+    usual = _is_usual(x, score.rows[similar], schema.layout.n_numeric) & (suspicious.sum(axis=1, keepdims=True) > 1)
+    if (suspicious & usual).any():
+        suspicious = _at_least_one(suspicious & ~usual, suspicious)
+        similar = score.nearest.similar(np.where(suspicious, np.nan, x), _SIMILAR_ROWS)
     nearest = score.nearest.similar(x, 1)[:, 0]
     distances = score.nearest.score(x)[:, 0] / _usual_distance(score)
     names = [view.name for view in score.views]
@@ -169,6 +176,19 @@ def _most_suspicious(score: ViewScore, x: np.ndarray, shares: np.ndarray) -> np.
             odd = surprises > -np.log(_ODD_BY_ITSELF)
             suspicion[odd] += share[odd] / share[odd].max(axis=1, keepdims=True).clip(min=1e-12)
     return suspicion.argmax(axis=1)
+
+
+def _is_usual(x: np.ndarray, similar: np.ndarray, n_numeric: int) -> np.ndarray:
+    """Which cells have values as similar rows do: numbers near the range of theirs, categories equal to one, (n, D)."""
+    low, high = np.fmin.reduce(similar, axis=1), np.fmax.reduce(similar, axis=1)
+    equal = (similar == x[:, None]).any(axis=1)
+    is_number, margin = np.arange(x.shape[1]) < n_numeric, _MARGIN * (high - low)
+    return np.where(is_number, (low - margin <= x) & (x <= high + margin), equal)
+
+
+def _at_least_one(suspicious: np.ndarray, before: np.ndarray) -> np.ndarray:
+    """Suspicious cells, as they were before in rows that would have none."""
+    return np.where(suspicious.any(axis=1, keepdims=True), suspicious, before)
 
 
 def _usual_distance(score: ViewScore) -> float:

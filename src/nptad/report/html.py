@@ -15,12 +15,14 @@ from nptad import wording
 from nptad.errors import InputError
 from nptad.io.atomic import writing, writing_explained
 from nptad.report import svg
+from nptad.report.rows import HEAT_COLUMNS
 from nptad.wording import duration, figure, moment, number, percent, plural
 
 if TYPE_CHECKING:
     from jinja2 import BaseLoader, Environment, Template
 
 HEAT_LIMITS = (0.005, 0.03, 0.08, 0.15, 0.25, 0.4, 0.6)  # the lowest share of each colour of the heat map
+SHOWN_COLUMNS = 30  # columns described; the others are folded away
 _UNBROKEN = 20  # a name or a date of at most this many letters is not broken into two lines
 
 
@@ -30,7 +32,10 @@ def render(summary: dict[str, Any]) -> str:
     from markupsafe import Markup  # installed with jinja2
 
     result, labels, network = summary["result"], summary["labels"], summary["training"]["network"]
+    named = {reason["column_number"] for anomaly in summary["anomalies"] for reason in anomaly["reasons"]}
+    columns = [(j, column["counts"]) for j, column in enumerate(summary["schema"]) if j in named]
     drawn = {
+        "columns": "".join(svg.small_histogram(f"h{j}", counts) for j, counts in columns),
         "histogram": svg.histogram(
             summary["scores"],
             result["score_threshold"],
@@ -53,6 +58,8 @@ def render(summary: dict[str, Any]) -> str:
         policy=_policy(style, script),
         data=Markup(_script_json(summary)),
         limits=HEAT_LIMITS,
+        shown_columns=SHOWN_COLUMNS,
+        heat_columns=HEAT_COLUMNS,
         **{name: Markup(picture) for name, picture in drawn.items()},
     )
 
@@ -125,6 +132,7 @@ def _template() -> Template:
         "heat": lambda shares: Markup("".join(_heat_cell(share) for share in shares)),
     }
     environment.globals["bar"] = lambda share: Markup(svg.bar(share))
+    environment.globals["marked"] = lambda column, position: Markup(svg.marked(f"h{column}", position))
     return environment.from_string(_resource("template.html.j2"))
 
 

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from nptad.explain.result import EXPLAINED_ROWS, Explanation, RowExplanation
 from nptad.explain.sentences import gaps_text
+from nptad.report.distributions import Distribution
 from nptad.scoring.calibrate import Detection
 from nptad.tables.encode import decode_cell, match, readable
 from nptad.tables.frames import RawColumns
@@ -22,6 +23,7 @@ LISTED_ROWS = 200  # rows listed at most, by default
 SHOWN_REASONS = 10  # cells with the largest contributions that are listed for a row; the others are summed up
 SIMILAR_ROWS = 5  # training rows listed for a row that are similar in the cells that are not suspicious
 ATTENDED_ROWS = 5  # training rows with the largest weights that are listed for a row
+HEAT_COLUMNS = 60  # columns of the heat map at most
 TRAINING_CELLS = 3  # cells listed of a training row: those in the columns of the first reasons
 
 
@@ -45,10 +47,22 @@ def key_texts(keys: pa.Table, rows: np.ndarray) -> list[list[str | None]]:
     return [[value if value is None else cell(value) if value != "" else "" for value in row] for row in values]
 
 
-def describe(detector: NPTAD, explanation: Explanation) -> list[dict[str, Any]]:
-    """For each listed row its suspicious cells, its nearest training row and the attended training rows."""
+def distributions(detector: NPTAD) -> dict[str | int, Distribution]:
+    """How the training cells of each used column are distributed."""
+    (_, rows), schema = detector.model_.compared_rows, detector.schema_
+    return {
+        column.name: Distribution.of(rows[:, j], is_number=column.kind == "numeric")
+        for j, column in enumerate(schema.used)
+    }
+
+
+def describe(
+    detector: NPTAD, explanation: Explanation, x: np.ndarray, training: dict[str | int, Distribution]
+) -> list[dict[str, Any]]:
+    """For each listed row, encoded in ``x``, its suspicious cells and the training rows that it was compared with."""
     schema, (source, rows) = detector.schema_, detector.model_.compared_rows
     column_of = {column.name: (j, column) for j, column in enumerate(schema.used)}
+    number_of = {column.name: j for j, column in enumerate(schema.columns)}
     place_of = {int(row): place for place, row in enumerate(source)}
 
     def cells(why: RowExplanation, training_row: int) -> list[Any]:
@@ -57,7 +71,8 @@ def describe(detector: NPTAD, explanation: Explanation) -> list[dict[str, Any]]:
         return [shorten_value(readable(column, decode_cell(column, float(encoded[j])))) for j, column in columns]
 
     described = []
-    for why in explanation:
+    for why, cells_of_row in zip(explanation, x, strict=True):
+        positions = {name: training[name].position(cells_of_row[j]) for name, (j, _) in column_of.items()}
         nearest = None
         if why.nearest is not None:
             row, distance = why.nearest.row, rounded(why.nearest.distance)
@@ -69,7 +84,7 @@ def describe(detector: NPTAD, explanation: Explanation) -> list[dict[str, Any]]:
         similar = [{"row": row, "cells": cells(why, row)} for row in why.similar_rows[:SIMILAR_ROWS]]
         described.append(
             {
-                **_reasons(why),
+                **_reasons(why, number_of, positions),
                 "gaps": gaps_text(why),
                 "nearest": nearest,
                 "similar_rows": similar,
@@ -82,19 +97,21 @@ def describe(detector: NPTAD, explanation: Explanation) -> list[dict[str, Any]]:
 
 
 def heat_map(schema: Schema, explanation: Explanation) -> dict[str, Any]:
-    """Share of each cell in the score of its row; the columns with the largest shares come first."""
+    """Share of each cell in the score of its row; the columns with the largest shares, which come first."""
     place = {column.name: j for j, column in enumerate(schema.used)}
     shares = np.zeros((len(explanation), len(place)))
     for i, why in enumerate(explanation):
         shares[i, [place[reason.column] for reason in why.reasons]] = [reason.contribution for reason in why.reasons]
     totals = shares.sum(axis=1, keepdims=True)
     shares /= np.where(totals > 0, totals, 1.0)
-    order = np.argsort(-shares.sum(axis=0), kind="stable")
+    order = np.argsort(-shares.sum(axis=0), kind="stable")[:HEAT_COLUMNS]
     names = [shorten(str(column.name)) for column in schema.used]
     return {"columns": [names[j] for j in order], "shares": shares[:, order].round(4).tolist()}
 
 
-def _reasons(why: RowExplanation) -> dict[str, Any]:
+def _reasons(
+    why: RowExplanation, number_of: dict[str | int, int], positions: dict[str | int, float | None]
+) -> dict[str, Any]:
     total = sum(reason.contribution for reason in why.reasons) or 1.0
     rest = why.reasons[SHOWN_REASONS:]
     return {
@@ -109,6 +126,8 @@ def _reasons(why: RowExplanation) -> dict[str, Any]:
                 "nearest": shorten_value(reason.nearest),
                 "suspicious": reason.suspicious,
                 "view": reason.view,
+                "column_number": number_of[reason.column],
+                "position": positions[reason.column],
             }
             for reason in why.reasons[:SHOWN_REASONS]
         ],

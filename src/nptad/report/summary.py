@@ -15,10 +15,11 @@ import numpy as np
 
 from nptad.errors import InputError
 from nptad.metrics import judge
-from nptad.report.rows import LISTED_ROWS, choose, count_missing, describe, heat_map, key_texts
+from nptad.report.groups import group_rows
+from nptad.report.rows import LISTED_ROWS, choose, count_missing, describe, distributions, heat_map, key_texts
 from nptad.report.statement import state
 from nptad.scoring.calibrate import Detection
-from nptad.tables.encode import readable
+from nptad.tables.encode import encode, readable
 from nptad.tables.schema import Column
 from nptad.wording import rounded, shorten, shorten_value
 
@@ -83,20 +84,23 @@ def summarise(
           ``p_value``, ``flagged``, ``label``, ``in_training``, ``reasons`` (``column``, ``seen``, ``expected``,
           ``contribution``, ``share`` of the score, ``probability`` of a seen category, ``nearest``: the value in the
           row nearest in all other columns, if that difference counts most; ``suspicious``: whether it is one of the
-          cells without which the row would be ordinary; ``view`` that the cell contributes most to), ``gaps`` (None or
-          a sentence about many empty cells), ``others`` (``n``
-          other cells and their ``share``), ``by_view`` (what each view contributes to the score), ``similar_rows``
+          cells without which the row would be ordinary; ``view`` that the cell contributes most to;
+          ``column_number`` in ``schema``; ``position`` among the bars there: 0 to 1, -1 below and 2 above all of them,
+          None for a gap), ``gaps`` (None or a sentence about many empty cells), ``others`` (``n`` other cells and their
+          ``share``), ``by_view`` (what each view contributes to the score), ``similar_rows``
           (``row``, ``cells``), ``nearest`` (training ``row``, ``distance``, ``cells`` in the columns of the first three
           reasons; None if distances do not count), ``attended_rows`` (``row``, ``weight``, ``cells``),
           ``training_share``
-        * ``heat_map``: ``columns``, largest shares first, and ``shares`` of the score for each listed row
+        * ``groups``: flagged rows that are odd in the same cell and direction: ``n``, ``rows``, ``column``, ``how``,
+          ``others``
+        * ``heat_map``: up to 60 ``columns``, largest shares first, and ``shares`` of the score for each listed row
         * ``labels``: None or the result of :func:`nptad.metrics.judge`
         * ``training``: ``n_rows``, ``n_calibration``, ``network``: None or its ``n_context`` (rows in the context),
           ``n_members``, ``n_steps``, ``seconds``, ``curve`` ([step, mean, lowest, highest loss] of up to 150
           stretches)
         * ``schema``: for each column ``name``, ``kind``, ``content``, ``mean``, ``spread``, ``n_categories``,
           ``categories`` (the first five), ``open_vocabulary`` (new categories are expected), ``missing_training`` and
-          ``missing`` cells
+          ``missing`` cells, ``counts`` (a small histogram of the training cells)
         * ``settings``: all hyper-parameters of the network
 
     Examples
@@ -125,6 +129,8 @@ def summarise(
         explained = {why.row: why for why in explain_table(detector, result.columns, chosen, detection)}
     explanation = replace(result.explanation, rows=tuple(explained[int(row)] for row in chosen))
     keys = result.keys.select(result.keys.column_names[:_KEYS])
+    training = distributions(detector)
+    said_of_rows = describe(detector, explanation, encode(schema, result.columns.take(chosen)), training)
     anomalies = [
         {
             "row": int(row),
@@ -136,7 +142,7 @@ def summarise(
             "in_training": bool(detection.training_row[row] >= 0),
             **said,
         }
-        for row, key, said in zip(chosen, key_texts(keys, chosen), describe(detector, explanation), strict=True)
+        for row, key, said in zip(chosen, key_texts(keys, chosen), said_of_rows, strict=True)
     ]
     n_known = sum(anomaly["in_training"] for anomaly in anomalies)
     missing = count_missing(schema, result.columns)
@@ -157,6 +163,7 @@ def summarise(
             "scores": _scores(detection, scorer.training_scores),
             "key_columns": [shorten(name) for name in keys.column_names],
             "anomalies": anomalies,
+            "groups": group_rows([why for why in explanation if detection.anomaly[why.row]]),
             "heat_map": heat_map(schema, explanation),
             "labels": judged,
             "training": {
@@ -164,7 +171,10 @@ def summarise(
                 "n_calibration": scorer.n_calibration,
                 "network": None if network is None else _training(network),
             },
-            "schema": [_column(column, count) for column, count in zip(schema.columns, missing, strict=True)],
+            "schema": [
+                _column(column, count) | {"counts": training[column.name].counts if column.name in training else []}
+                for column, count in zip(schema.columns, missing, strict=True)
+            ],
             "settings": {}
             if network is None
             else {"n_members": network.ensemble.n_members, **network.settings.to_dict()},

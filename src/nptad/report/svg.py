@@ -17,6 +17,7 @@ Point = tuple[float, float]
 _HEIGHT, _TOP, _BOTTOM = 248, 14, 36
 _PLOT = _HEIGHT - _TOP - _BOTTOM
 _BASE = _TOP + _PLOT
+_MARGIN = 8  # room beside the bars of a small histogram, in percent
 _WIDTH = 1000  # width of a nested picture in its own units
 
 
@@ -30,6 +31,37 @@ def bar(share: float) -> str:
     return (
         '<svg class="bar" viewBox="0 0 100 1" preserveAspectRatio="none" aria-hidden="true">'
         f'<rect width="{length}" height="1"/></svg>'
+    )
+
+
+def small_histogram(name: str, counts: Sequence[int]) -> str:
+    """A small histogram that :func:`marked` shows, drawn once under a name.
+
+    >>> small_histogram("h0", [1, 2])
+    '<symbol id="h0"><path d="M8 20v-10h42v10zM50 20v-20h42v20z"/></symbol>'
+    """
+    highest, width = max(counts, default=1), (100 - 2 * _MARGIN) / max(1, len(counts))
+    path = ""
+    for i, count in enumerate(counts):
+        if count:
+            height = number(max(0.8, 20 * count / highest), 3)
+            path += f"M{number(_MARGIN + i * width, 4)} 20v-{height}h{number(width, 4)}v{height}z"
+    return f'<symbol id="{name}"><path d="{path}"/></symbol>'
+
+
+def marked(name: str, position: float | None) -> str:
+    """A named small histogram with a mark: at 0 to 1 among the bars, at -1 left and at 2 right of all of them.
+
+    >>> marked("h0", 0.5).partition("<use")[2]
+    ' href="#h0"/><line x1="50" x2="50" y2="20"/></svg>'
+    """
+    mark = ""
+    if position is not None:
+        x = 2.0 if position < 0 else 98.0 if position > 1 else _MARGIN + position * (100 - 2 * _MARGIN)
+        mark = '<line x1="{0}" x2="{0}" y2="20"/>'.format(number(x, 4))
+    return (
+        '<svg class="spread" viewBox="0 0 100 20" preserveAspectRatio="none" aria-hidden="true">'
+        f'<use href="#{name}"/>{mark}</svg>'
     )
 
 

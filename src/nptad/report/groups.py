@@ -1,0 +1,68 @@
+"""Anomalies that are alike: rows with the same suspicious cells, so that two hundred rows become a few groups."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from nptad.explain.result import CellReason, RowExplanation
+from nptad.wording import shorten
+
+_MOST = 8
+"""Groups listed."""
+_FIRST_CELLS = 3
+"""Cells that count for a row without suspicious cells."""
+_OFTEN = 0.5
+"""Another cell is named for a group if at least this share of its rows has it."""
+
+Sign = tuple[str, str]
+"""A column, and how its cell differs from those of similar rows."""
+
+
+def group_rows(explanation: Sequence[RowExplanation]) -> list[dict[str, Any]]:
+    """The largest groups of rows that are odd in the same cell and direction, largest first.
+
+    A row belongs to one group at most, that of its most common cell. Each group has ``n`` ``rows``, ``column``, ``how``
+    and ``others``, the further cells that at least half of its rows have in common, as ``column`` and ``how``.
+
+    Examples
+    --------
+    >>> cells = [("price", 99.0), ("price", 98.0), ("size", 7.0), ("price", 97.0)]
+    >>> reasons = [(CellReason(name, value, 3.0, 1.0, suspicious=True),) for name, value in cells]
+    >>> rows = [RowExplanation(i, 5.0, why, (), 0.0, None) for i, why in enumerate(reasons)]
+    >>> group_rows(rows)
+    [{'n': 3, 'rows': [0, 1, 3], 'column': 'price', 'how': 'higher', 'others': []}]
+    """
+    left = {why.row: _signs(why) for why in explanation}
+    groups: list[dict[str, Any]] = []
+    while left and len(groups) < _MOST:
+        (sign, count), *_ = Counter(sign for signs in left.values() for sign in signs).most_common(1)
+        if count < 2:
+            break
+        rows = [row for row, signs in left.items() if sign in signs]
+        common = Counter(other for row in rows for other in left[row] if other != sign)
+        often = [other for other, n in common.most_common() if n >= _OFTEN * len(rows)]
+        groups.append({"n": len(rows), "rows": rows, **_named(sign), "others": [_named(other) for other in often]})
+        left = {row: signs for row, signs in left.items() if sign not in signs}
+    return sorted(groups, key=lambda group: -group["n"])
+
+
+def _signs(why: RowExplanation) -> list[Sign]:
+    """What is odd about a row."""
+    suspicious = [reason for reason in why.reasons if reason.suspicious] or why.reasons[:_FIRST_CELLS]
+    return [(str(reason.column), _difference(reason)) for reason in suspicious]
+
+
+def _named(sign: Sign) -> dict[str, str]:
+    return {"column": shorten(sign[0]), "how": sign[1]}
+
+
+def _difference(reason: CellReason) -> str:
+    seen, expected = reason.seen, reason.expected
+    if seen is None:
+        return "missing"
+    numbers = isinstance(seen, int | float) and isinstance(expected, int | float)
+    if numbers and not isinstance(seen, bool) and seen != expected:
+        return "higher" if seen > expected else "lower"  # type: ignore[operator]
+    return "unusual"

@@ -1,0 +1,74 @@
+"""Small histograms of columns, and groups of rows that are alike."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from nptad import NPTAD, score_table
+from nptad.explain.result import CellReason, RowExplanation
+from nptad.report import render, summarise
+from nptad.report.distributions import Distribution
+from nptad.report.groups import group_rows
+
+
+def test_every_number_is_counted_and_outliers_do_not_flatten_the_others():
+    column = Distribution.of(np.append(np.random.default_rng(0).normal(size=999), 1e6), is_number=True)
+    assert sum(column.counts) == 1000
+    assert column.edges[-1] < 5
+    assert column.position(column.edges[0]) == 0
+    assert column.position(column.edges[-1]) == 1
+    assert column.position(1e6) == 2
+
+
+def test_a_constant_column_and_an_empty_one():
+    constant = Distribution.of(np.full(5, 3.0), is_number=True)
+    assert (sum(constant.counts), constant.position(3.0), constant.position(2.0)) == (5, 0.5, -1)
+    empty = Distribution.of(np.full(5, np.nan), is_number=True)
+    assert (empty.counts, empty.position(1.0)) == ([], None)
+
+
+def test_categories_are_ordered_by_frequency_and_unseen_ones_are_beyond():
+    column = Distribution.of(np.array([2.0, 0.0, 2.0, 1.0, 2.0, 1.0]), is_number=False)
+    assert column.counts == [3, 2, 1]
+    assert [column.position(code) for code in (2.0, 0.0, -1.0)] == [0.5 / 3, 2.5 / 3, 2.0]
+
+
+def row(number, *cells):
+    reasons = [CellReason(name, seen, expected, 1.0, suspicious=True) for name, seen, expected in cells]
+    return RowExplanation(number, 5.0, tuple(reasons), (), 0.0, None)
+
+
+def test_rows_are_grouped_by_cell_and_direction():
+    rows = [
+        *(row(i, ("price", 99.0, 3.0), ("size", 1.0, 2.0)) for i in range(3)),
+        row(3, ("price", 1.0, 3.0)),
+        row(4, ("colour", "mauve", "red")),
+        row(5, ("colour", "teal", "red")),
+        row(6, ("when", None, 4.0)),
+    ]
+    groups = group_rows(rows)
+    assert [(group["column"], group["how"], group["rows"]) for group in groups] == [
+        ("price", "higher", [0, 1, 2]),
+        ("colour", "unusual", [4, 5]),
+    ]
+    assert groups[0]["others"] == [{"column": "size", "how": "lower"}]
+    assert group_rows(rows[:1]) == []
+    assert group_rows([]) == []
+
+
+def test_a_report_groups_alike_rows_marks_cells_and_folds_wide_tables_away():
+    random = np.random.default_rng(0)
+    table = pd.DataFrame(random.normal(size=(200, 40))).add_prefix("c")
+    new = table[:50].copy()
+    new.loc[[3, 30], "c7"] = [50.0, 80.0]
+    result = score_table(NPTAD(random_state=0).fit(table[50:]), new)
+    summary = summarise(result)
+    assert [(group["column"], sorted(group["rows"])) for group in summary["groups"]] == [("c7", [3, 30])]
+    first = summary["anomalies"][0]["reasons"][0]
+    assert summary["schema"][first["column_number"]]["name"] == first["column"] == "c7"
+    assert first["position"] == 2.0
+    page = render(summary)
+    assert "<b>2 rows</b>" in page
+    assert f'<use href="#h{first["column_number"]}"/><line x1="98"' in page
+    assert "10 more columns" in page
