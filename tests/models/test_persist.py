@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
+import io
 import json
 import os
 import pickle
@@ -21,11 +21,11 @@ from hypothesis import strategies as st
 
 import nptad
 from nptad import InputError, ModelFileError, Settings
-from nptad.io import tensors as files
-from nptad.models import folder, persist
+from nptad.io import atomic
+from nptad.models import config as model_config
+from nptad.models import folder
+from saved_models import FILES, path_of, reseal
 from tiny_detector import tiny
-
-FILES = ("config.json", "model.safetensors", "context.parquet")
 
 
 def mixed_table(n_rows=30, seed=0):
@@ -79,14 +79,6 @@ def same_json(a, b):
         return json.loads(a) == json.loads(b)
     except ValueError:
         return False
-
-
-def reseal(directory, **changes):
-    """Change config.json as somebody would who knows how the checksums are made."""
-    config = json.loads((directory / "config.json").read_text()) | changes
-    config["checksums"] = {n: hashlib.sha256((directory / n).read_bytes()).hexdigest() for n in config["checksums"]}
-    config["checksum"] = folder.config_checksum(config)
-    (directory / "config.json").write_text(json.dumps(config))
 
 
 def assert_refused(directory, message):
@@ -234,18 +226,30 @@ def test_the_model_card_tells_rows_columns_and_use(saved_once):
 
 def test_the_config_names_format_and_library_versions(saved_once):
     config = json.loads((saved_once / "config.json").read_text(encoding="utf-8"))
-    assert config["format"] == folder.FORMAT
+    assert config["format"] == model_config.FORMAT
     assert {"nptad", "torch", "numpy", "scikit-learn", "pyarrow", "python"} <= set(config["versions"])
 
 
-def test_saved_files_have_the_permissions_of_any_new_file(detector, tmp_path):
-    old = os.umask(0o027)
+def modes(directory):
+    return stat.S_IMODE(directory.stat().st_mode), {stat.S_IMODE(p.stat().st_mode) for p in directory.iterdir()}
+
+
+def test_a_new_model_can_be_read_by_its_owner_only(detector, tmp_path):
+    old = os.umask(0o000)
     try:
         detector.save(tmp_path / "model")
     finally:
         os.umask(old)
-    assert stat.S_IMODE((tmp_path / "model").stat().st_mode) == 0o750
-    assert {stat.S_IMODE(p.stat().st_mode) for p in (tmp_path / "model").iterdir()} == {0o640}
+    assert modes(tmp_path / "model") == (0o700, {0o600})
+
+
+@pytest.mark.parametrize(("directory", "file"), [(0o755, 0o644), (0o750, 0o640), (0o700, 0o600)])
+def test_a_replaced_model_keeps_its_mode(saved, directory, file):
+    for path in saved.iterdir():
+        path.chmod(file)
+    saved.chmod(directory)
+    tiny(random_state=7).fit(mixed_table()).save(saved)
+    assert modes(saved) == (directory, {file})
 
 
 # What is damaged is refused
@@ -253,16 +257,26 @@ def test_saved_files_have_the_permissions_of_any_new_file(detector, tmp_path):
 
 @pytest.mark.parametrize("name", FILES)
 def test_a_missing_file_is_refused(saved, name):
-    (saved / name).unlink()
-    assert_refused(saved, f"{name} cannot be read.*incomplete")
+    path_of(saved, name).unlink()
+    assert_refused(saved, f"{name.partition('.')[0]}.* cannot be read.*incomplete")
+
+
+@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir, lambda path: path.symlink_to("/dev/zero")])
+def test_what_is_no_regular_file_is_refused(saved, name, make):
+    path = path_of(saved, name)
+    path.unlink()
+    make(path)
+    assert_refused(saved, f"{name.partition('.')[0]}.* cannot be read.*incomplete")
 
 
 @pytest.mark.parametrize("name", FILES)
 @pytest.mark.parametrize("kept", [0.0, 0.5, 0.999])
 def test_a_truncated_file_is_refused(saved, name, kept):
-    data = (saved / name).read_bytes()
-    (saved / name).write_bytes(data[: int(kept * len(data))])
-    assert_refused(saved, rf"{name} .*(damaged|changed)")
+    path = path_of(saved, name)
+    data = path.read_bytes()
+    path.write_bytes(data[: int(kept * len(data))])
+    assert_refused(saved, rf"{path.name} .*(damaged|changed)")
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -270,10 +284,11 @@ def test_a_truncated_file_is_refused(saved, name, kept):
 @given(place=st.floats(0, 1, exclude_max=True), bit=st.integers(0, 7))
 def test_a_flipped_bit_is_refused(saved_once, tmp_path_factory, name, place, bit):
     directory = Path(shutil.copytree(saved_once, tmp_path_factory.mktemp("flipped") / "model"))
-    data = bytearray((directory / name).read_bytes())
+    path = path_of(directory, name)
+    data = bytearray(path.read_bytes())
     data[int(place * len(data))] ^= 1 << bit
-    (directory / name).write_bytes(data)
-    assume(name != "config.json" or not same_json(data, (saved_once / name).read_bytes()))  # 1e-3 and 1E-3
+    path.write_bytes(data)
+    assume(name != "config.json" or not same_json(data, path_of(saved_once, name).read_bytes()))  # 1e-3 and 1E-3
     assert_refused(directory, "damaged|changed|format")
 
 
@@ -325,14 +340,14 @@ def test_a_column_of_nonsense_is_refused_even_if_it_is_sealed(saved, changes):
 @pytest.mark.parametrize("checksums", [None, 3, [], "model"])
 def test_checksums_that_are_none_are_refused(saved, checksums):
     config = json.loads((saved / "config.json").read_text()) | {"checksums": checksums}
-    config["checksum"] = folder.config_checksum(config)
+    config["checksum"] = model_config.config_checksum(config)
     (saved / "config.json").write_text(json.dumps(config))
     assert_refused(saved, "save the model again")
 
 
 def test_a_newer_format_asks_for_a_newer_nptad(saved):
-    reseal(saved, format=folder.FORMAT + 1)
-    assert_refused(saved, f"has format {folder.FORMAT + 1}, .*install a newer nptad")
+    reseal(saved, format=model_config.FORMAT + 1)
+    assert_refused(saved, f"has format {model_config.FORMAT + 1}, .*install a newer nptad")
 
 
 def test_an_older_format_asks_for_another_fit(saved):
@@ -356,8 +371,8 @@ def test_a_model_of_an_earlier_format_gives_the_scores_it_gave(form):
 
 def test_files_of_two_models_do_not_mix(saved, tmp_path):
     tiny(random_state=1).fit(mixed_table(seed=1)).save(tmp_path / "other")
-    shutil.copy(tmp_path / "other" / "context.parquet", saved)
-    assert_refused(saved, "context.parquet is damaged or was changed")
+    shutil.copy(path_of(tmp_path / "other", "context.parquet"), path_of(saved, "context.parquet"))
+    assert_refused(saved, "context-.*parquet is damaged or was changed")
 
 
 def test_what_is_no_model_directory_is_refused(tmp_path):
@@ -384,10 +399,12 @@ def test_a_wrong_device_is_not_blamed_on_the_files(saved_once):
 @pytest.mark.parametrize("dump", [pickle.dump, torch.save], ids=["pickle", "torch"])
 @pytest.mark.parametrize("sealed", [False, True], ids=["as found", "with matching checksums"])
 def test_a_planted_pickle_is_refused_and_not_run(saved, tmp_path, name, dump, sealed):
-    with (saved / name).open("wb") as file:
-        dump(Bomb(tmp_path / "exploded"), file)
+    planted = io.BytesIO()
+    dump(Bomb(tmp_path / "exploded"), planted)
     if sealed and name != "config.json":
-        reseal(saved)
+        reseal(saved, {name: planted.getvalue()})
+    else:
+        path_of(saved, name).write_bytes(planted.getvalue())
     with pytest.raises(ModelFileError):
         nptad.load(saved)
     assert not (tmp_path / "exploded").exists()
@@ -476,11 +493,10 @@ def test_a_file_in_the_way_is_left_alone(detector, tmp_path):
 
 
 STEPS = {
-    "weights": (files, "save"),
-    "context": (persist.pq, "write_table"),
-    "card": (persist, "_model_card"),
-    "config": (persist, "to_json"),
-    "flush": (persist.os, "fsync"),
+    "large files": (Path, "write_bytes"),
+    "card and config": (Path, "write_text"),
+    "config": (folder, "to_json"),
+    "flush": (atomic.os, "fsync"),
 }
 
 
@@ -502,22 +518,57 @@ def test_a_failure_while_writing_leaves_the_old_model(detector, saved, tmp_path,
     assert os.listdir(tmp_path) == ["model"]
 
 
-@pytest.mark.parametrize("failing_call", [0, 1])
-def test_a_failure_while_changing_places_leaves_the_old_model(detector, saved, tmp_path, monkeypatch, failing_call):
+@pytest.mark.parametrize("failing_call", [0, 1, 2])
+@pytest.mark.parametrize("old", [True, False], ids=["replaced", "new"])
+def test_a_failure_while_taking_the_place_leaves_the_old_model(
+    detector, saved, tmp_path, monkeypatch, failing_call, old
+):
+    """The third file to be renamed is config.json, which makes the new model the one that is read."""
+    if not old:
+        shutil.rmtree(saved)
     before = contents(tmp_path)
-    rename, calls = Path.rename, []
+    replace, calls = Path.replace, []
 
     def fail_once(self, target):
         calls.append(target)
         if len(calls) - 1 == failing_call:
             raise OSError(5, "Input/output error")
-        return rename(self, target)
+        return replace(self, target)
 
-    monkeypatch.setattr(Path, "rename", fail_once)
+    monkeypatch.setattr(Path, "replace", fail_once)
     with pytest.raises(InputError, match="cannot be written"):
-        detector.save(saved)
+        tiny(random_state=7).fit(mixed_table()).save(saved)
     assert contents(tmp_path) == before
-    assert os.listdir(tmp_path) == ["model"]
+    assert os.listdir(tmp_path) == (["model"] if old else [])
+
+
+@pytest.mark.parametrize("form", [6, 7])
+def test_a_model_of_an_earlier_format_is_replaced_and_nothing_of_it_is_left(detector, tmp_path, form):
+    shutil.copytree(Path(__file__).parent / f"format-{form}" / "model", tmp_path / "model")
+    detector.save(tmp_path / "model")
+    detector.save(tmp_path / "new")
+    assert contents(tmp_path / "model") == contents(tmp_path / "new")
+
+
+def test_what_a_killed_save_left_is_removed_by_the_next_one(detector, saved, tmp_path):
+    expected = contents(saved)
+    for place in (saved, tmp_path / "first"):
+        place.mkdir(exist_ok=True)
+        (place / f"model-{'0' * 16}.safetensors").write_bytes(b"of a model that was not finished")
+        (place / ".nptad-0123.tmp").write_bytes(b"half a file")
+        detector.save(place)
+        assert contents(place) == expected
+
+
+def test_nothing_is_removed_from_a_model_whose_config_cannot_be_read(saved, monkeypatch):
+    before = contents(saved)
+
+    def fail(*args, **kwargs):
+        raise ModelFileError("cannot be read")
+
+    monkeypatch.setattr(folder, "parse_config", fail)
+    folder._remove_unused(saved)
+    assert contents(saved) == before
 
 
 def test_a_full_disk_leaves_the_old_model(detector, full_disk):
@@ -528,23 +579,3 @@ def test_a_full_disk_leaves_the_old_model(detector, full_disk):
         larger.save(full_disk / "model")
     assert contents(full_disk) == before
     assert os.listdir(full_disk) == ["model"]
-
-
-def test_a_tensor_file_is_written_whole_or_not_at_all(tmp_path, monkeypatch):
-    path = tmp_path / "t.safetensors"
-    files.write_tensors(path, {"a": torch.arange(3)}, {"step": "1"})
-    monkeypatch.setattr(Path, "replace", lambda self, target: (_ for _ in ()).throw(OSError("broken")))
-    with pytest.raises(OSError, match="broken"):
-        files.write_tensors(path, {"a": torch.arange(4)})
-    monkeypatch.undo()
-    tensors, metadata = files.load_tensors(path)
-    assert tensors["a"].tolist() == [0, 1, 2]
-    assert metadata == {"step": "1"}
-    assert os.listdir(tmp_path) == ["t.safetensors"]
-
-
-def test_a_damaged_tensor_file_is_refused(tmp_path):
-    (tmp_path / "t.safetensors").write_bytes(b"nonsense")
-    for name in ("t.safetensors", "missing"):
-        with pytest.raises(ModelFileError, match="missing, truncated or damaged"):
-            files.load_tensors(tmp_path / name)

@@ -7,7 +7,8 @@ import pyarrow as pa
 import pytest
 
 import nptad
-from nptad import InputError
+from nptad import InputError, ModelFileError
+from nptad.models.folder import fingerprint
 from nptad.scale.arrow import ArrowScorer, ScoringOptions, open_scorer, result_fields
 from order_tables import orders
 
@@ -76,3 +77,10 @@ def test_a_process_opens_a_model_once(model):
 def test_bad_options_are_refused(model, given, named):
     with pytest.raises(InputError, match=named):
         ScoringOptions(model, **given)
+
+
+def test_a_model_that_is_not_the_one_meant_is_refused(model):
+    told = fingerprint(model)
+    assert ArrowScorer(ScoringOptions(model, fingerprint=told)).fingerprint == told
+    with pytest.raises(ModelFileError, match="was replaced by another one before all rows were scored"):
+        ArrowScorer(ScoringOptions(model, fingerprint="0" * 64))

@@ -21,7 +21,7 @@ import pytest
 import torch
 
 import nptad.cli.app
-from nptad import InputError, load
+from nptad import InputError, ModelFileError, load
 from nptad.errors import TableWarning, WorkerError
 from nptad.io.write import write_table
 from nptad.scale.arrow import ScoringOptions, open_scorer
@@ -154,6 +154,22 @@ def test_a_killed_worker_is_told_and_the_next_run_goes_on(options, inputs, tmp_p
     score_files(options, inputs, output, engine=here)
     require_scores(output, options, inputs)
     assert finished.items() <= parts_of(output).items()
+
+
+@pytest.mark.parametrize("worker", [Here, LocalWorker])
+def test_workers_that_find_another_model_score_nothing(options, inputs, tmp_path, worker):
+    model = shutil.copytree(options.model, tmp_path / "model")
+    options = replace(options, model=str(model))
+
+    def replaced_meanwhile(options):
+        load(model).set_params(random_state=1).save(model)
+        return worker(options)
+
+    with pytest.raises(ModelFileError, match=r"was replaced by another .* 0 part\(s\) .* are finished and kept"):
+        score_files(
+            options, inputs, tmp_path / "out", engine=lambda options, jobs: [lambda: replaced_meanwhile(options)]
+        )
+    assert not parts_of(tmp_path / "out")
 
 
 def in_background(model, path, output, jobs):

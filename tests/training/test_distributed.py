@@ -26,7 +26,7 @@ from nptad.nn.loss import cell_losses, masked_mean
 from nptad.nn.model import NPT
 from nptad.processes import error_to_dict
 from nptad.training import launch
-from nptad.training.distributed import Ranks, _pack, _unpack
+from nptad.training.distributed import Ranks
 from nptad.training.loop import train
 from nptad.training.optim import FlatParameters, Lamb, Lookahead, flat_then_anneal
 
@@ -315,15 +315,6 @@ def test_alone_nothing_is_shared():
     assert ranks.is_first
     assert ranks.from_first(lambda: "made") == "made"
     assert tensor.tolist() == [1, 1]
-
-
-def test_values_survive_the_way_to_another_process():
-    value = {"order": torch.arange(6).reshape(2, 3).t(), "history": [{"loss": 0.1, "step": 1}], "nothing": None}
-    sent = _unpack(_pack(value))
-    assert torch.equal(sent.pop("order"), value.pop("order"))
-    assert sent == value
-    with pytest.raises(AttributeError):
-        _pack({"error": ValueError()})  # nothing that would need a pickle
 
 
 def test_processes_branch_into_different_streams():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import signal
 import subprocess
@@ -15,6 +16,7 @@ import torch
 
 import nptad.training.loop
 from nptad.errors import InputError, ModelFileError, TrainingError
+from nptad.io.tensors import from_bytes, to_bytes
 from nptad.nn.model import NPT
 from nptad.nn.rng import MemberRandom
 from nptad.settings import Settings
@@ -223,10 +225,64 @@ def test_checkpoint_of_another_run_is_refused(tmp_path):
         train(stack([1, 2]), data(), checkpoint=path, checkpoint_seconds=0, report=die)
     with pytest.raises(ModelFileError, match="other data or settings"):
         train(stack([1, 3]), data(), checkpoint=path)
+
+
+def test_a_checkpoint_that_is_cut_or_flipped_is_refused(tmp_path):
+    path = tmp_path / "run"
+    train(stack([1]), data(1), checkpoint=path)
     content = path.read_bytes()
-    path.write_bytes(content[: len(content) // 2])
-    with pytest.raises(ModelFileError, match="truncated or damaged"):
-        train(stack([1, 2]), data(), checkpoint=path)
+    ends = [0, 1, 20, 80, 82, 83, 90, len(content) // 2, len(content) - 1]
+    places = [*range(0, 100, 9), *range(100, len(content), len(content) // 20)]
+    flipped = [content[:i] + bytes([content[i] ^ 1]) + content[i + 1 :] for i in places]
+    for damaged in [content[:end] for end in ends] + flipped + [content + b"x", content + content]:
+        path.write_bytes(damaged)
+        with pytest.raises(ModelFileError, match=r"^The checkpoint .* is damaged, cut, or of another version; delete"):
+            train(stack([1]), data(1), checkpoint=path)
+
+
+def test_a_pipe_is_no_checkpoint(tmp_path):
+    os.mkfifo(tmp_path / "run")
+    with pytest.raises(ModelFileError, match="it is no regular file; delete it or name another file"):
+        train(stack([1]), data(1), checkpoint=tmp_path / "run")
+
+
+def reseal(path, change):
+    """Change a checkpoint as somebody would who knows how it is made."""
+    content = from_bytes(path.read_bytes().partition(b"\n")[2])
+    change(content)
+    state = to_bytes(content)
+    path.write_bytes(b"nptad checkpoint " + hashlib.sha256(state).hexdigest().encode() + b"\n" + state)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda content: content.pop("history"),
+        lambda content: content.update(history=[{}]),
+        lambda content: content.update(history=3),
+        lambda content: content["history"][0].update(loss=None),
+        lambda content: content["history"][0].update(losses=[]),
+        lambda content: content["history"].pop(0),
+        lambda content: content.update(used=-1),
+        lambda content: content.update(used="1"),
+        lambda content: content.update(tensors=[]),
+        lambda content: content["tensors"].pop("value"),
+        lambda content: content["tensors"].update(value=content["tensors"]["value"].double()),
+        lambda content: content["tensors"].update(slow=content["tensors"]["slow"][1:]),
+        lambda content: content["tensors"]["first"].fill_(float("nan")),
+        lambda content: content["tensors"]["order"].fill_(0),
+        lambda content: content["tensors"].update(random=torch.zeros(1, 1, 3, dtype=torch.int64)),
+        lambda content: content["tensors"].update(random=3),
+    ],
+)
+def test_a_checkpoint_of_nonsense_is_refused_even_if_it_is_sealed(tmp_path, change):
+    path = tmp_path / "run"
+    train(stack([1]), data(1), checkpoint=path)
+    reseal(path, lambda content: None)
+    train(stack([1]), data(1), checkpoint=path)
+    reseal(path, change)
+    with pytest.raises(ModelFileError, match=r"^The checkpoint .* is damaged, cut, or of another version; delete"):
+        train(stack([1]), data(1), checkpoint=path)
 
 
 def test_a_failed_checkpoint_leaves_the_last_one(tmp_path, monkeypatch):

@@ -1,8 +1,13 @@
-"""Write files whole or not at all."""
+"""Write files whole or not at all.
+
+A file is written under a temporary name beside its target and then renamed. It is locked while it is written. A
+temporary file without a lock was left by a process that was killed; the next write to the same directory removes it.
+"""
 
 from __future__ import annotations
 
 import os
+import stat
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -12,11 +17,12 @@ from typing import BinaryIO, TextIO
 from uuid import uuid4
 
 from nptad.errors import InputError
+from nptad.io.locks import lock
 
+TEMPORARY = ".nptad-*.tmp"
+"""The names of temporary files."""
 
-def name_beside(path: Path) -> Path:
-    """An unused name in the same directory, for a file that is to become ``path`` or that was ``path``."""
-    return path.with_name(f".nptad-{uuid4().hex}.tmp")
+_PRIVATE = 0o600
 
 
 def require_writable_parent(path: Path) -> None:
@@ -40,23 +46,61 @@ def writing_explained(where: str | Path) -> Iterator[None]:
 
 
 @contextmanager
-def replacing(path: Path) -> Iterator[Path]:
-    """A temporary name beside ``path``: renamed to ``path`` when the block ends, deleted if an error ends it."""
+def replacing(path: Path, mode: int | None = None) -> Iterator[Path]:
+    """A temporary file beside ``path``: renamed to ``path`` when the block ends, deleted if an error ends it.
+
+    ``mode`` is that of the file; by default that of the file which it replaces, or that of any new file.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = name_beside(path)
+    remove_leftovers(path.parent)
+    if mode is None:
+        with suppress(FileNotFoundError):
+            mode = stat.S_IMODE(path.stat().st_mode) & 0o777
+    temporary, file = _new_file(path.parent, 0o666 if mode is None else _PRIVATE)
     try:
         yield temporary
-        with temporary.open("rb") as written:
-            os.fsync(written.fileno())
+        os.fsync(file)
+        if mode is not None:
+            with suppress(PermissionError):  # a file system without modes
+                temporary.chmod(mode)
         temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)
+        os.close(file)
+
+
+def _new_file(directory: Path, mode: int) -> tuple[Path, int]:
+    """The name of a new file, and the file, open and locked."""
+    while True:
+        path = directory / TEMPORARY.replace("*", uuid4().hex)
+        file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, mode)
+        try:
+            lock(file, wait=True)
+            if _is_same(path, file):  # otherwise somebody took it for left, before it was locked
+                return path, file
+        except BaseException:
+            path.unlink(missing_ok=True)
+            os.close(file)
+            raise
+        os.close(file)
+
+
+def remove_leftovers(directory: Path) -> None:
+    """Remove the temporary files of processes that were killed; where there are no locks, nobody can tell."""
+    for path in directory.glob(TEMPORARY):
+        with suppress(OSError):  # gone meanwhile, a directory, or another user's
+            file = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK)
+            try:
+                if stat.S_ISREG(os.fstat(file).st_mode) and lock(file, wait=False):
+                    path.unlink()
+            finally:
+                os.close(file)
 
 
 @contextmanager
 def writing(path: Path) -> Iterator[BinaryIO]:
     """An open file that replaces ``path`` when the block ends without error; links, devices and pipes stay."""
-    streams = [stream for stream in (sys.stdout, sys.stderr) if _is_same(path, stream)]
+    streams = [stream for stream in (sys.stdout, sys.stderr) if stream and _is_stream(path, stream)]
     if streams:  # /dev/stdout: opened anew, it would begin at the start of the file that it may be
         streams[0].flush()
         with open(os.dup(streams[0].fileno()), "wb") as file:
@@ -69,7 +113,13 @@ def writing(path: Path) -> Iterator[BinaryIO]:
             yield file
 
 
-def _is_same(path: Path, stream: TextIO) -> bool:
-    with suppress(OSError, ValueError):  # there is no such file, or the stream is none
-        return os.path.samestat(os.stat(path), os.fstat(stream.fileno()))
+def _is_stream(path: Path, stream: TextIO) -> bool:
+    with suppress(OSError, ValueError):  # the stream is none
+        return _is_same(path, stream.fileno())
+    return False
+
+
+def _is_same(path: Path, file: int) -> bool:
+    with suppress(OSError):  # there is no such file
+        return os.path.samestat(os.stat(path), os.fstat(file))
     return False

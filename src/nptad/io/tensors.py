@@ -1,30 +1,46 @@
-"""Tensor files: written whole or not at all, read without executing anything."""
+"""Tensors as bytes (safetensors), from which they are read without executing anything."""
 
 from __future__ import annotations
 
-from pathlib import Path
+import json
+from typing import Any
 
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load, save
 from torch import Tensor
 
-from nptad.errors import ModelFileError
-from nptad.io.atomic import replacing
+_JSON, _TENSOR = "json", "tensor of nptad"
 
 
-def write_tensors(path: Path, tensors: dict[str, Tensor], metadata: dict[str, str] | None = None) -> None:
-    """Write a safetensors file atomically."""
-    data = save({name: t.detach().cpu().contiguous() for name, t in tensors.items()}, metadata)
-    with replacing(path) as temporary:
-        temporary.write_bytes(data)
+def tensors_to_bytes(tensors: dict[str, Tensor]) -> bytes:
+    """Named tensors as the content of a safetensors file."""
+    return save({name: t.detach().cpu().contiguous() for name, t in tensors.items()})
 
 
-def load_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
-    """Read a safetensors file; a damaged one is a :class:`~nptad.errors.ModelFileError`."""
+def tensors_from_bytes(data: bytes) -> dict[str, Tensor]:
+    """The tensors in :func:`tensors_to_bytes`; a ValueError for what is none. They are never larger than the data."""
     try:
-        with safe_open(path, framework="pt") as file:
-            return {name: file.get_tensor(name) for name in file.keys()}, file.metadata() or {}  # noqa: SIM118
-    except (SafetensorError, OSError) as error:
-        raise ModelFileError(
-            f"{path} cannot be read as a tensor file ({error}); it is missing, truncated or damaged."
-        ) from error
+        return load(data)
+    except (SafetensorError, KeyError, OverflowError) as error:
+        raise ValueError(f"no tensors: {error}") from error
+
+
+def to_bytes(value: Any) -> bytes:
+    """A JSON value in which tensors may occur."""
+    tensors: dict[str, Tensor] = {}
+
+    def set_aside(item: Tensor) -> dict[str, str]:
+        name = str(len(tensors))
+        tensors[name] = item
+        return {_TENSOR: name}
+
+    text = json.dumps(value, default=set_aside).encode()
+    return tensors_to_bytes({**tensors, _JSON: torch.frombuffer(bytearray(text), dtype=torch.uint8)})
+
+
+def from_bytes(data: bytes) -> Any:
+    """The value in :func:`to_bytes`; a ValueError or KeyError for what is none."""
+    tensors = tensors_from_bytes(data)
+    text = tensors[_JSON].numpy().tobytes()
+    return json.loads(text, object_hook=lambda item: tensors[item[_TENSOR]] if _TENSOR in item else item)

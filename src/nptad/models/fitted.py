@@ -21,6 +21,8 @@ class FittedModel:
     """What scores encoded rows: the calibrated views, or the trained network."""
     offset: float
     """Threshold on minus the anomaly score: a row below it is flagged."""
+    fingerprint: str | None = None
+    """That of the directory that it was loaded from."""
 
     @property
     def compared_rows(self) -> tuple[np.ndarray, np.ndarray]:

@@ -1,26 +1,49 @@
-"""The directory of a saved model: its files, its format, its checksums. Needs no torch.
+"""The directory of a saved model, and how a model takes the place of another. Needs no torch.
 
-config.json          parameters, settings (null without a network), schema, threshold, history, versions, checksums
-model.safetensors    fitted views, or weights, mask bank and folds of a network; row keys and scores of training rows
-context.parquet      the encoded training rows that rows are compared with
-README.md            a short model card
+config.json                      parameters, settings (null without a network), schema, threshold, history, versions,
+                                 checksums
+model-<checksum>.safetensors     fitted views, or weights, mask bank and folds of a network; row keys and scores
+context-<checksum>.parquet       the encoded training rows that rows are compared with
+README.md                        a short model card
+
+The names of the large files contain the beginning of their checksum, and config.json has the checksums. It is replaced
+last and in one step, so that at every moment it names the files of one model. Whoever has read the old one and finds
+the files gone reads the new one. Formats up to 8 have files without checksums in their names.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
-import math
+import re
+import stat
+from collections.abc import Mapping
+from contextlib import suppress
+from fnmatch import fnmatch
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 from nptad.errors import InputError, ModelFileError
-from nptad.io.atomic import require_writable_parent
-from nptad.tables.frames import Content
-from nptad.tables.schema import Kind, Schema
+from nptad.io.atomic import TEMPORARY, replacing, require_writable_parent
+from nptad.io.locks import locked_directory
+from nptad.io.regular import read_regular
+from nptad.models.config import (
+    CONFIG,
+    CONTEXT,
+    FORMAT,
+    INCOMPLETE,
+    WEIGHTS,
+    config_checksum,
+    parse_config,
+    read_config,
+    sha256,
+    stored_name,
+    to_json,
+)
+from nptad.tables.schema import Schema
 
-FORMAT = 8
-CONFIG, WEIGHTS, CONTEXT, CARD = "config.json", "model.safetensors", "context.parquet", "README.md"
+CARD = "README.md"
+_LARGE = re.compile(r"model(-[0-9a-f]{16})?\.safetensors|context(-[0-9a-f]{16})?\.parquet")
+_PRIVATE = 0o600
+_PRIVATE_DIRECTORY = 0o700
 
 
 def require_room(directory: str | Path) -> None:
@@ -31,112 +54,118 @@ def require_room(directory: str | Path) -> None:
     try:
         if not _may_replace(target):
             raise InputError(f"{target} exists and is not only a saved nptad model; name another directory.")
-        require_writable_parent(target)
+        require_writable_parent(target / CONFIG)
     except OSError as error:
         raise InputError(f"{target} cannot be written: {error}.") from error
 
 
 def _may_replace(target: Path) -> bool:
-    """True if ``target`` holds an earlier model and nothing else; other programs also have files named config.json."""
+    """True if ``target`` holds a model and nothing else; other programs also have files named config.json."""
     if not target.exists():
         return True
     names = {path.name for path in target.iterdir()} if target.is_dir() else {""}
+    large = {name for name in names if _LARGE.fullmatch(name)}
+    ours = {name for name in names if fnmatch(name, TEMPORARY)} | large - {WEIGHTS, CONTEXT}
+    if names == ours:  # nothing, or what a killed process left of the first model
+        return True
     try:
-        return not names or (names <= {CONFIG, WEIGHTS, CONTEXT, CARD} and "checksums" in _parse_config(target))
+        return names <= ours | large | {CONFIG, CARD} and "checksums" in parse_config(target)
     except ModelFileError:
         return False
 
 
+def write_model(directory: str | Path, config: dict[str, Any], large: Mapping[str, bytes], card: str) -> None:
+    """Write a model to ``directory``: complete, or not at all.
+
+    ``config`` is completed by format and checksums; ``large`` has the content of :data:`WEIGHTS` and :data:`CONTEXT`. A
+    model in the same place is replaced. If anything else is there, it is left alone and an error is raised. Who saves
+    to the same place at the same time waits. A new model can be read by its owner only; a replaced one keeps its mode.
+    """
+    require_room(directory)
+    target = Path(directory).resolve()
+    config = {**config, "format": FORMAT, "checksums": {name: sha256(data) for name, data in large.items()}}
+    config["checksum"] = config_checksum(config)
+    is_new = not target.exists()
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.mkdir(mode=_PRIVATE_DIRECTORY, exist_ok=True)
+        try:
+            with locked_directory(target):
+                _replace(target, config, large, card)
+        finally:
+            if is_new:
+                with suppress(OSError):  # it holds the model
+                    target.rmdir()
+    except OSError as error:
+        raise InputError(f"{target} cannot be written: {error.strerror or error}.") from error
+
+
+def _replace(target: Path, config: dict[str, Any], large: Mapping[str, bytes], card: str) -> None:
+    mode = _PRIVATE
+    with suppress(FileNotFoundError):
+        mode = stat.S_IMODE((target / CONFIG).stat().st_mode) & 0o777
+    try:
+        _remove_unused(target)  # makes room
+        for name, data in large.items():
+            with replacing(target / stored_name(config, name), mode) as temporary:
+                temporary.write_bytes(data)
+        with replacing(target / CARD, mode) as new_card, replacing(target / CONFIG, mode) as new_config:
+            new_card.write_text(card, encoding="utf-8", errors="replace")
+            new_config.write_text(to_json(config), encoding="utf-8")
+    finally:
+        _remove_unused(target)
+
+
+def _remove_unused(target: Path) -> None:
+    """Remove large files that config.json does not name: those of the replaced model, or of a save that failed."""
+    used: set[str] = set()
+    if (target / CONFIG).exists():
+        try:
+            config = parse_config(target)
+            used = {stored_name(config, name) for name in (WEIGHTS, CONTEXT)}
+        except (ModelFileError, KeyError, TypeError):  # nobody knows
+            return
+    for path in target.iterdir():
+        if _LARGE.fullmatch(path.name) and path.name not in used:
+            path.unlink()
+
+
+def read_model(directory: Path) -> tuple[dict[str, Any], dict[str, bytes]]:
+    """The configuration and the content of :data:`WEIGHTS` and :data:`CONTEXT`, all checked and of one model."""
+    config = _read_directory(directory)
+    while True:
+        try:
+            return config, {name: _read_large(directory, config, name) for name in (WEIGHTS, CONTEXT)}
+        except ModelFileError:
+            before, config = config, _read_directory(directory)
+            if config["checksum"] == before["checksum"]:  # otherwise the model was replaced meanwhile
+                raise
+
+
 def fingerprint(directory: str | Path) -> str:
     """A text that identifies a saved model, independent of its location."""
-    return str(read_config(Path(directory))["checksum"])
+    return str(_read_directory(Path(directory))["checksum"])
 
 
 def read_schema(directory: str | Path) -> Schema:
     """The columns that a saved model knows."""
-    return Schema.from_dict(read_config(Path(directory))["schema"])
+    return Schema.from_dict(_read_directory(Path(directory))["schema"])
 
 
-def read_config(directory: Path) -> dict[str, Any]:
-    """The checked content of config.json, in the present format."""
-    if not directory.is_dir():
-        raise ModelFileError(f"{directory} is not a directory; name one that NPTAD.save wrote.")
-    if not any((directory / name).exists() for name in (CONFIG, WEIGHTS, CONTEXT)):
-        raise ModelFileError(f"{directory} holds no saved model; name a directory that NPTAD.save wrote.")
-    config = _parse_config(directory)
-    found = config.get("format")
-    if not isinstance(found, int):
-        raise ModelFileError(f"{directory / CONFIG} is damaged; save the model again.")
-    if found not in (6, 7, FORMAT):
-        advice = "install a newer nptad" if found > FORMAT else "fit the detector again and save it"
-        raise ModelFileError(f"{directory} has format {found}, this nptad reads format {FORMAT}; {advice}.")
-    if config.get("checksum") != config_checksum(config):
-        raise ModelFileError(f"{directory / CONFIG} was changed since it was saved; save the model again.")
+def _read_directory(directory: Path) -> dict[str, Any]:
     try:
-        config = _from_format_6(config) if found == 6 else config
-        sound = _is_sound(config)
-    except (KeyError, TypeError, IndexError):
-        sound = False
-    if not sound:
-        raise ModelFileError(f"{directory / CONFIG} holds values that no model has; save the model again.")
-    return config
-
-
-def _from_format_6(config: dict[str, Any]) -> dict[str, Any]:
-    """Format 6 had other names for two fields of a column. Format 7 is format 8 without models of views."""
-    renamed = {"holds": "content", "open": "open_vocabulary"}
-    columns = [
-        {renamed.get(name, name): value for name, value in column.items()} for column in config["schema"]["columns"]
-    ]
-    return {**config, "schema": {**config["schema"], "columns": columns}}
-
-
-def _is_sound(config: dict[str, Any]) -> bool:
-    """False for values that would load but not work; values that do not load raise an error on loading."""
-    return (
-        set(config["checksums"]) == {WEIGHTS, CONTEXT}
-        and math.isfinite(config["offset"])
-        and (config["settings"] is None or math.isfinite(config["history"][-1]["loss"]))
-        and all(_is_sound_column(column) for column in config["schema"]["columns"])
-    )
-
-
-def _is_sound_column(column: dict[str, Any]) -> bool:
-    return (
-        isinstance(column["name"], str | int)
-        and column["kind"] in get_args(Kind)
-        and column["content"] in get_args(Content)
-        and math.isfinite(column["mean"])
-        and column["scale"] > 0
-    )
-
-
-def _parse_config(directory: Path) -> dict[str, Any]:
-    data = read_file(directory / CONFIG)
-    try:
-        return dict(json.loads(data))
-    except (ValueError, TypeError, RecursionError) as error:
-        raise ModelFileError(f"{directory / CONFIG} is damaged; save the model again.") from error
-
-
-def read_file(path: Path) -> bytes:
-    """The bytes of one of the files."""
-    try:
-        return path.read_bytes()
+        if not directory.is_dir():
+            raise ModelFileError(f"{directory} is not a directory; name one that NPTAD.save wrote.")
+        if not (directory / CONFIG).exists() and not any(_LARGE.fullmatch(path.name) for path in directory.iterdir()):
+            raise ModelFileError(f"{directory} holds no saved model; name a directory that NPTAD.save wrote.")
     except OSError as error:
-        raise ModelFileError(f"{path} cannot be read ({error.strerror}); the saved model is incomplete.") from error
+        raise ModelFileError(f"{directory} cannot be read ({error.strerror}).") from error
+    return read_config(directory)
 
 
-def config_checksum(config: dict[str, Any]) -> str:
-    """The checksum of a configuration without its own ``checksum`` entry."""
-    return sha256(to_json({name: value for name, value in config.items() if name != "checksum"}).encode("utf-8"))
-
-
-def to_json(values: dict[str, Any]) -> str:
-    """The same text for the same values, before saving and after loading; NumPy numbers become plain ones."""
-    return json.dumps(values, sort_keys=True, default=lambda value: value.item())
-
-
-def sha256(data: bytes) -> str:
-    """The checksum of some bytes."""
-    return hashlib.sha256(data).hexdigest()
+def _read_large(directory: Path, config: dict[str, Any], name: str) -> bytes:
+    path = directory / stored_name(config, name)
+    data = read_regular(path, INCOMPLETE)
+    if sha256(data) != config["checksums"][name]:
+        raise ModelFileError(f"{path} is damaged or was changed since it was saved; save the model again.")
+    return data

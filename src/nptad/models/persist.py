@@ -2,37 +2,25 @@
 
 from __future__ import annotations
 
-import os
 import platform
-import shutil
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 import torch
 
-from nptad.errors import InputError, ModelFileError
-from nptad.io.atomic import name_beside
-from nptad.io.tensors import load_tensors, write_tensors
+from nptad.errors import ModelFileError
+from nptad.io.tensors import tensors_from_bytes, tensors_to_bytes
+from nptad.io.text import one_line
+from nptad.models.config import CONTEXT, WEIGHTS
+from nptad.models.context import rows_from_bytes, rows_to_bytes
 from nptad.models.fitted import FittedModel
-from nptad.models.folder import (
-    CARD,
-    CONFIG,
-    CONTEXT,
-    FORMAT,
-    WEIGHTS,
-    config_checksum,
-    read_config,
-    read_file,
-    require_room,
-    sha256,
-    to_json,
-)
+from nptad.models.folder import read_model, write_model
 from nptad.nn.model import NPT
-from nptad.nn.rng import MemberRandom
+from nptad.nn.rng import NoRandom
+from nptad.scoring.arrays import require_array
 from nptad.scoring.calibrate import Calibration
 from nptad.scoring.ensemble import Ensemble
 from nptad.scoring.network_score import NetworkScore
@@ -45,45 +33,14 @@ _PACKAGES = ("nptad", "torch", "numpy", "scikit-learn", "pyarrow")
 
 
 def save_model(model: FittedModel, parameters: dict[str, Any], directory: str | Path) -> None:
-    """Write a model and the parameters of its detector to ``directory``: complete, or not at all.
-
-    An earlier model in the same place is replaced. If anything else is there, it is left alone and an error is raised.
-    A process killed during the replacement leaves the earlier model under a hidden name beside ``directory``.
-    """
-    require_room(directory)
-    target = Path(directory).resolve()
-    temporary = name_beside(target)
-    try:
-        temporary.mkdir(parents=True)
-        _write(model, parameters, temporary)
-        _take_place(temporary, target)
-    except OSError as error:
-        raise InputError(f"{target} cannot be written: {error}.") from error
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
-
-
-def _take_place(new: Path, target: Path) -> None:
-    old = name_beside(target)
-    if target.exists():
-        target.rename(old)
-    try:
-        new.rename(target)
-    except BaseException:
-        if old.exists():
-            old.rename(target)
-        raise
-    shutil.rmtree(old, ignore_errors=True)
-
-
-def _write(model: FittedModel, parameters: dict[str, Any], directory: Path) -> None:
+    """Write a model and the parameters of its detector, as :func:`nptad.models.folder.write_model` says."""
     scorer = model.scorer
     if isinstance(scorer, NetworkScore):
-        context = scorer.ensemble.context
+        rows = scorer.ensemble.context
         tensors = _network_tensors(scorer)
         learnt: dict[str, Any] = {"settings": scorer.settings.to_dict(), "history": scorer.history}
     else:
-        context = scorer.rows
+        rows = scorer.rows
         # safetensors has no unsigned numbers of 64 bits.
         arrays = {
             name: array.view(np.int64) if array.dtype == np.uint64 else array
@@ -91,25 +48,15 @@ def _write(model: FittedModel, parameters: dict[str, Any], directory: Path) -> N
         }
         tensors = {_VIEWS_PREFIX + name: torch.from_numpy(np.array(a)) for name, a in arrays.items()}
         learnt = {"settings": None, "history": []}
-    write_tensors(directory / WEIGHTS, tensors)
-    # Names are for people only, loading goes by position: a name may contain what UTF-8 cannot encode.
-    names = [str(c.name).encode(errors="replace").decode() for c in model.schema.used]
-    pq.write_table(pa.table([pa.array(column) for column in context.T], names), directory / CONTEXT)
     config = {
-        "format": FORMAT,
         "versions": {name: version(name) for name in _PACKAGES} | {"python": platform.python_version()},
         "parameters": parameters,
         "schema": model.schema.to_dict(),
         "offset": model.offset,
         **learnt,
-        "checksums": {name: sha256((directory / name).read_bytes()) for name in (WEIGHTS, CONTEXT)},
     }
-    config["checksum"] = config_checksum(config)
-    (directory / CARD).write_text(_model_card(model), encoding="utf-8", errors="replace")
-    (directory / CONFIG).write_text(to_json(config), encoding="utf-8")
-    for name in (CONFIG, WEIGHTS, CONTEXT, CARD):
-        with (directory / name).open("rb") as file:
-            os.fsync(file.fileno())
+    large = {WEIGHTS: tensors_to_bytes(tensors), CONTEXT: rows_to_bytes(rows, model.schema)}
+    write_model(directory, config, large, _model_card(model))
 
 
 def _network_tensors(scorer: NetworkScore) -> dict[str, torch.Tensor]:
@@ -133,49 +80,47 @@ def _network_tensors(scorer: NetworkScore) -> dict[str, torch.Tensor]:
 
 def load_model(directory: Path, device: torch.device) -> tuple[FittedModel, dict[str, Any]]:
     """The model in a directory that :func:`save_model` wrote, and the parameters of its detector."""
-    config = read_config(directory)
-    for name, checksum in config["checksums"].items():
-        if sha256(read_file(directory / name)) != checksum:
-            raise ModelFileError(
-                f"{directory / name} is damaged or was changed since it was saved; save the model again."
-            )
-    tensors, _ = load_tensors(directory / WEIGHTS)
+    config, large = read_model(directory)
     try:
-        model = _restore(config, tensors, pq.read_table(directory / CONTEXT), device)
+        model = _restore(config, large, device)
         parameters = dict(config["parameters"])
         if isinstance(parameters["settings"], dict):
             parameters["settings"] = Settings(**parameters["settings"])
     except (KeyError, TypeError, ValueError, RuntimeError, pa.ArrowException) as error:
+        reason = one_line(error)
         raise ModelFileError(
-            f"The files in {directory} do not belong together ({error}); save the model again."
+            f"The files in {directory} do not belong together ({reason}); save the model again."
         ) from error
     return model, parameters
 
 
-def _restore(
-    config: dict[str, Any], tensors: dict[str, torch.Tensor], context: pa.Table, device: torch.device
-) -> FittedModel:
+def _restore(config: dict[str, Any], large: dict[str, bytes], device: torch.device) -> FittedModel:
     schema = Schema.from_dict(config["schema"])
-    rows = np.column_stack([column.to_numpy() for column in context.columns]).astype(np.float32)
+    tensors = tensors_from_bytes(large[WEIGHTS])
     scorer: ViewScore | NetworkScore
     if config["settings"] is None:
         arrays = {name.removeprefix(_VIEWS_PREFIX): tensor.numpy() for name, tensor in tensors.items()}
+        rows = _restore_rows(tensors[_VIEWS_PREFIX + "kept"], large, schema)
         arrays["row_keys"] = arrays["row_keys"].view(np.uint64)
         scorer = ViewScore.from_arrays(arrays, rows, schema.layout)
+        scorer.require_sound(schema.n_rows)
     else:
+        rows = _restore_rows(tensors["context_source"], large, schema)
         scorer = _restore_network(config, tensors, rows, schema, device)
-    return FittedModel(schema, scorer, config["offset"])
+    return FittedModel(schema, scorer, config["offset"], config["checksum"])
+
+
+def _restore_rows(source: torch.Tensor, large: dict[str, bytes], schema: Schema) -> np.ndarray:
+    """The rows behind ``source``, which has an entry for each, so that their number can be trusted."""
+    require_array("sources", source.numpy(), "i8", (None,))
+    return rows_from_bytes(large[CONTEXT], len(source), schema)
 
 
 def _restore_network(
     config: dict[str, Any], tensors: dict[str, torch.Tensor], context: np.ndarray, schema: Schema, device: torch.device
 ) -> NetworkScore:
-    n_members = len(tensors["left_out"])
-    network = NPT(schema.layout, Settings(**config["settings"]), MemberRandom([0] * n_members))
-    weights = {n.removeprefix(_MODEL_PREFIX): t for n, t in tensors.items() if n.startswith(_MODEL_PREFIX)}
-    network.load_state_dict(weights)
     ensemble = Ensemble(
-        model=network.to(device).eval(),
+        model=_restore_weights(tensors, config, schema).to(device).eval(),
         masks=tensors["masks"],
         left_out=tensors["left_out"].numpy(),
         row_keys=tensors["row_keys"].numpy().view(np.uint64),
@@ -191,7 +136,23 @@ def _restore_network(
         by_member=tensors["calibration_by_member"].numpy(),
         scores=-tensors["training_scores"].numpy(),
     )
+    ensemble.require_sound(schema.n_rows)
+    calibration.require_sound(schema.n_rows, ensemble.n_members)
     return NetworkScore(ensemble, calibration, config["history"])
+
+
+def _restore_weights(tensors: dict[str, torch.Tensor], config: dict[str, Any], schema: Schema) -> NPT:
+    """The network, made without memory for its weights: settings of nonsense show before they fill it."""
+    weights = {n.removeprefix(_MODEL_PREFIX): t for n, t in tensors.items() if n.startswith(_MODEL_PREFIX)}
+    settings = Settings(**config["settings"])
+    require_array("left_out", tensors["left_out"].numpy(), "b1", (None, schema.n_rows))
+    if settings.n_layers != len({name.split(".")[1] for name in weights if name.startswith("blocks.")}):
+        raise ValueError(f"n_layers is {settings.n_layers}")
+    network = NPT(schema.layout, settings, NoRandom(len(tensors["left_out"])))
+    network.load_state_dict(weights, assign=True)
+    for name, weight in weights.items():
+        require_array(name, weight.numpy(), "f4", tuple(weight.shape))
+    return network
 
 
 def _model_card(model: FittedModel) -> str:
@@ -213,7 +174,7 @@ columns ({kinds.count("ignored")} ignored): {names}{" ..." if len(schema.columns
 
 {how} A row is flagged when its score falls below {model.offset:.6g}.
 
-`context.parquet` holds training rows, standardised: share this directory as you would share the training data.
+The file `context-...` holds training rows, standardised: share this directory as you would share the training data.
 
     import nptad
     detector = nptad.load("this directory")

@@ -24,7 +24,7 @@ from nptad.nn.attention import (
     weights_of_context,
 )
 from nptad.nn.loss import Prediction
-from nptad.nn.rng import MemberRandom
+from nptad.nn.rng import MemberRandom, NoRandom
 from nptad.settings import Settings
 from nptad.tables.layout import UNSEEN, CellLayout
 
@@ -95,8 +95,8 @@ class NPT(nn.Module):
         first = torch.tensor((0, *layout.cardinalities)).cumsum(0)[:-1]
         allowed = torch.arange(n_classes) < torch.tensor(layout.cardinalities).reshape(-1, 1)
         with torch.no_grad():  # padding must not count in the norms that LAMB uses
-            self.out_category.mul_(allowed[:, None])
-            self.out_category_bias.mul_(allowed)
+            self.out_category.mul_(allowed[:, None].to(random.device))
+            self.out_category_bias.mul_(allowed.to(random.device))
         is_category = torch.arange(n_features) >= layout.n_numeric
         self.register_buffer("_first_category", first, persistent=False)
         self.register_buffer("_class_allowed", allowed, persistent=False)
@@ -114,7 +114,7 @@ class NPT(nn.Module):
     def part(self, members: slice) -> NPT:
         """Some members, sharing their weights, gradients and random streams with this stack."""
         random = self.random.part(members)
-        part = NPT(self.layout, self.settings, MemberRandom([0] * len(random)))
+        part = NPT(self.layout, self.settings, NoRandom(len(random)))
         part.load_state_dict({name: value[members] for name, value in self.state_dict().items()}, assign=True)
         for mine, whole in zip(part.parameters(), self.parameters(), strict=True):
             mine.grad = None if whole.grad is None else whole.grad[members]
@@ -256,7 +256,7 @@ def _weight(random: MemberRandom, shape: tuple[int, ...], fan_in: int) -> nn.Par
 
 
 def _constant(random: MemberRandom, width: int, value: float) -> nn.Parameter:
-    return nn.Parameter(torch.full((len(random), width), value))
+    return nn.Parameter(torch.full((len(random), width), value, device=random.device))
 
 
 def _block(layer: int, n_features: int, settings: Settings, random: MemberRandom) -> Block:

@@ -31,6 +31,9 @@ class MemberRandom:
     this takes a twentieth. Only whole words are drawn, so a stream's state is four words.
     """
 
+    device = "cpu"
+    """Where its tensors are."""
+
     def __init__(self, seeds: list[int]) -> None:
         self.streams = [np.random.SFC64(seed) for seed in seeds]
 
@@ -85,3 +88,30 @@ class MemberRandom:
         """Continue from a state returned by :meth:`state`."""
         for stream, words in zip(self.streams, state.numpy().view(np.uint64), strict=True):
             stream.state = {**stream.state, "state": {"state": words}}
+
+
+class NoRandom(MemberRandom):
+    """Stands for the streams of K members whose weights are known: tensors have a shape, but no numbers and no memory.
+
+    Examples
+    --------
+    >>> NoRandom(2).uniform((10**9, 10**3), 0.0, 1.0).shape
+    torch.Size([2, 1000000000, 1000])
+    """
+
+    device = "meta"
+
+    def __init__(self, n_members: int) -> None:
+        super().__init__([])
+        self._n_members = n_members
+
+    def __len__(self) -> int:
+        return self._n_members
+
+    def part(self, members: slice) -> NoRandom:
+        """The same for some members."""
+        return NoRandom(len(range(self._n_members)[members]))
+
+    def uniform(self, shape: tuple[int, ...], low: float, high: float) -> Float[Tensor, " K *shape"]:
+        """A tensor without numbers."""
+        return torch.empty((len(self), *shape), device=self.device)

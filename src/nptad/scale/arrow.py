@@ -13,7 +13,7 @@ import pyarrow as pa
 import torch
 
 from nptad.detector import load
-from nptad.errors import InputError
+from nptad.errors import InputError, ModelFileError
 from nptad.pipeline import named_beside, score_table
 from nptad.scoring.calibrate import DecisionRule
 from nptad.tables.selection import select_columns
@@ -36,6 +36,8 @@ class ScoringOptions:
     """A torch device; "auto" takes a CUDA device if there is one."""
     threads: int | None = None
     """Threads of a worker; None leaves them as they are."""
+    fingerprint: str | None = None
+    """What the model must be (:func:`nptad.models.folder.fingerprint`), so that all workers use the same one."""
 
     def __post_init__(self) -> None:
         if self.false_alarm_rate is not None:
@@ -70,6 +72,12 @@ class ArrowScorer:
             torch.set_num_threads(options.threads)
         self.options = options
         self.detector = load(options.model, options.device)
+        self.fingerprint = self.detector.model_.fingerprint
+        if options.fingerprint not in (None, self.fingerprint):
+            raise ModelFileError(
+                f"The model in {options.model} was replaced by another one before all rows were scored; score them all "
+                "with the same model."
+            )
         self.detector.set_params(verbose=False)
         self.false_alarm_rate = self.detector.decision_rule(None, options.false_alarm_rate).rate
 

@@ -22,7 +22,6 @@ import pyarrow.compute as pc
 
 from nptad.errors import InputError, NPTADError, warn
 from nptad.io.read import open_stream
-from nptad.models.folder import fingerprint
 from nptad.pipeline import named_beside
 from nptad.progress import progress_bar
 from nptad.scale.arrow import ArrowScorer, ScoringOptions
@@ -82,11 +81,12 @@ def score_files(
     """
     scorer = ArrowScorer(replace(options, device="cpu"))  # a model that cannot be used shows now
     made_with = {
-        "model": fingerprint(options.model),
+        "model": scorer.fingerprint,
         "list of ignored columns": list(options.ignore),
         "false-alarm rate": options.false_alarm_rate,
         "choice of reasons": options.reasons,
     }
+    options = replace(options, fingerprint=scorer.fingerprint)
     with open_folder(Path(output), made_with, inputs) as folder:
         run = _Run(options, list(inputs), scorer.detector.schema_.text_columns, folder)
         run.carry_out(engine(options, jobs), verbose)

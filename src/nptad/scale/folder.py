@@ -18,14 +18,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from nptad.errors import InputError
-from nptad.io.atomic import replacing, writing_explained
+from nptad.io.atomic import TEMPORARY, remove_leftovers, replacing, writing_explained
 from nptad.io.locks import open_locked
 from nptad.io.read import reading_explained
 from nptad.io.write import write_table
 
 # Names with an underscore or a dot in front are no data to whoever reads the directory as one table.
 MANIFEST, _LOCK = "_nptad.json", "_nptad.lock"
-_TEMPORARY = ".nptad-*.tmp"
 _FORMAT = 1
 _KEY = b"nptad"
 
@@ -48,8 +47,7 @@ class OutputFolder:
 
     def read_parts(self) -> None:
         """Find out what is finished; what a killed run left unfinished is removed."""
-        for left in self.path.glob(_TEMPORARY):
-            left.unlink(missing_ok=True)
+        remove_leftovers(self.path)
         for path in sorted(self.path.glob("part-*.parquet")):
             try:
                 metadata = pq.read_metadata(path)
@@ -90,7 +88,7 @@ def open_folder(path: Path, made_with: dict[str, Any], inputs: Sequence[str]) ->
         with writing_explained(path):
             path.mkdir(parents=True, exist_ok=True)
             ours = (path / MANIFEST).exists()
-            if not ours and any(child.name != _LOCK and not child.match(_TEMPORARY) for child in path.iterdir()):
+            if not ours and any(child.name != _LOCK and not child.match(TEMPORARY) for child in path.iterdir()):
                 raise InputError(f"{path} holds other files; name a new or an empty directory for the scores.")
             busy = f"Another nptad is writing to {path}; wait for it, or name another directory."
             stack.enter_context(open_locked(path / _LOCK, busy=busy))

@@ -2,7 +2,7 @@
 
 The first message to a process has the scoring options, each one after that a table as payload. The process answers a
 table with ``{"progress": share}`` now and then, and in the end with ``{"notes": [...]}`` and the result, or with
-``{"error": sentence}``.
+``{"error": ...}``.
 """
 
 from __future__ import annotations
@@ -19,8 +19,15 @@ import pyarrow as pa
 import pyarrow.ipc
 import torch
 
-from nptad.errors import InputError, NPTADError, WorkerError
-from nptad.processes import Child, Parent, available_cores, threads_for_each
+from nptad.errors import NPTADError, WorkerError
+from nptad.processes import (
+    Child,
+    Parent,
+    available_cores,
+    error_from_dict,
+    error_to_dict,
+    threads_for_each,
+)
 from nptad.progress import listening
 from nptad.scale.arrow import ArrowScorer, ScoringOptions, open_scorer
 
@@ -68,7 +75,7 @@ class LocalWorker:
             while True:
                 message, result = self._child.receive()
                 if "error" in message:
-                    raise InputError(message["error"])
+                    raise error_from_dict(message["error"])
                 if "notes" in message:
                     return _unpack(result), message["notes"]
                 report(message["progress"])
@@ -98,7 +105,7 @@ def work(parent: Parent) -> None:
                 result, notes = score_table(open_scorer(options), table)
             parent.send({"notes": notes}, _pack(result))
         except NPTADError as error:
-            parent.send({"error": str(error)})
+            parent.send({"error": error_to_dict(error)})
 
 
 def score_table(scorer: ArrowScorer, table: pa.Table) -> tuple[pa.Table, list[str]]:

@@ -14,7 +14,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from nptad.errors import InputError, NPTADError, WorkerError
+from nptad.errors import NPTADError, WorkerError
+from nptad.models.folder import fingerprint
+from nptad.processes import error_from_dict, error_to_dict
 from nptad.scale.arrow import ScoringOptions, open_scorer
 from nptad.scale.processes import Report, Worker, score_table
 
@@ -67,7 +69,13 @@ def score_dataset(
     """
     ray = connect()
     options = ScoringOptions(
-        str(Path(model).resolve()), tuple(ignore), false_alarm_rate, reasons, "cuda" if num_gpus else "cpu", num_cpus
+        str(Path(model).resolve()),
+        tuple(ignore),
+        false_alarm_rate,
+        reasons,
+        "cuda" if num_gpus else "cpu",
+        num_cpus,
+        fingerprint(model),
     )
     room = ray.cluster_resources()
     most = int(room.get("GPU", 0) // num_gpus if num_gpus else room["CPU"] // num_cpus)
@@ -109,7 +117,7 @@ class RayWorker:
             cause = str(error).strip().splitlines()[0].rstrip(".")
             raise WorkerError(f"A worker on the Ray cluster has died ({cause}).") from error
         if error is not None:
-            raise InputError(error)
+            raise error_from_dict(error)
         return result, notes
 
     def close(self) -> None:
@@ -127,9 +135,9 @@ class _TableActor:
         """The result; for Ray Data, which passes errors on."""
         return score_table(open_scorer(self._options), table)[0]
 
-    def score(self, table: pa.Table) -> tuple[pa.Table | None, list[str], str | None]:
+    def score(self, table: pa.Table) -> tuple[pa.Table | None, list[str], dict[str, str] | None]:
         """Result, notes, and what is wrong with the rows, if something is."""
         try:
             return *score_table(open_scorer(self._options), table), None
         except NPTADError as error:
-            return None, [], str(error)
+            return None, [], error_to_dict(error)

@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from nptad.errors import NPTADError
+from nptad.models.folder import fingerprint
 from nptad.scale.arrow import ScoringOptions, open_scorer, result_fields
 from nptad.tables.selection import require_columns
 
@@ -29,8 +30,8 @@ def score_dataframe(
     Every Python worker of Spark opens the model once and uses as many threads as a task has cores
     (``spark.task.cpus``).
 
-    ``model`` is a directory that all executors can read; the other parameters and the columns of the result are those
-    of :func:`nptad.scale.ray.score_dataset`.
+    ``model`` is a directory that the driver and all executors can read; the other parameters and the columns of the
+    result are those of :func:`nptad.scale.ray.score_dataset`.
     """
     try:
         from pyspark import TaskContext
@@ -39,7 +40,9 @@ def score_dataframe(
     except ImportError as error:
         raise NPTADError("Spark is not installed; install it with pip install 'nptad[spark]'.") from error
 
-    options = ScoringOptions(str(Path(model).resolve()), tuple(ignore), false_alarm_rate, reasons, "cpu")
+    options = ScoringOptions(
+        str(Path(model).resolve()), tuple(ignore), false_alarm_rate, reasons, "cpu", fingerprint=fingerprint(model)
+    )
     require_columns(options.ignore, frame.columns)
     schema = StructType([frame.schema[name] for name in options.ignore])
     for name, kind in result_fields(options).items():

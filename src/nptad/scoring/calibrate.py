@@ -17,6 +17,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from nptad.errors import InputError, warn
+from nptad.scoring.arrays import require_array
 from nptad.tables.frames import build_frame
 from nptad.validation import is_number, require
 
@@ -135,6 +136,15 @@ class Calibration:
     """Their scores under each member; NaN where the member has seen the row."""
     scores: Float[np.ndarray, " calibration"]
     """The score of each over its members."""
+
+    def require_sound(self, n_rows: int, n_members: int) -> None:
+        """Raise a ValueError unless all scores have p-values; ``n_rows`` is that of the training table."""
+        count = len(np.atleast_1d(self.rows))
+        require_array("calibration rows", self.rows, "i8", (count,), least=0, most=n_rows - 1, ascending=True)
+        require_array("calibration by member", self.by_member, "f8", (count, n_members), gaps=True)
+        require_array("calibration scores", self.scores, "f8", (count,))
+        if np.isnan(self.by_member).all(axis=1).any():
+            raise ValueError("calibration rows without a score")
 
     def p_values(
         self,

@@ -22,6 +22,7 @@ from torch import Tensor
 from nptad.nn.masks import mask_bank
 from nptad.nn.model import NPT
 from nptad.nn.rng import MemberRandom
+from nptad.scoring.arrays import LARGEST, require_array, require_rows
 from nptad.scoring.folds import MemberAssignment, left_out_rows, row_keys
 from nptad.scoring.nearest import nearest_distances
 from nptad.scoring.score import Member, counted_masks, mask_losses, mean_losses, prepare_member, score_rows
@@ -80,6 +81,24 @@ class Ensemble:
     def __getstate__(self) -> dict[str, Any]:
         """Pickle the fields only: the cached contexts are many times their size and quickly computed."""
         return {field.name: getattr(self, field.name) for field in fields(self)}
+
+    def require_sound(self, n_rows: int) -> None:
+        """Raise a ValueError unless all rows can be scored; ``n_rows`` is that of the training table."""
+        n_members, n_kept, n_masks = self.n_members, len(self.context), len(self.masks)
+        require_rows(self.context, self.model.layout)
+        require_array("left_out", self.left_out, "b1", (n_members, n_rows))
+        times, trained = self.left_out.sum(axis=0), (~self.left_out).sum(axis=1)
+        if (times.min() < 1 if n_members > 1 else times.max() > 0) or len(set(trained.tolist())) > 1 or not trained[0]:
+            raise ValueError("left_out are no folds")
+        require_array("row_keys", self.row_keys, "u8", (n_rows,), most=np.inf)
+        require_array("context_source", self.context_source, "i8", (n_kept,), least=0, most=n_rows - 1)
+        for name in ("context_rows", "neighbour_rows"):
+            require_array(name, getattr(self, name), "i8", (n_members, None), least=0, most=n_kept - 1)
+        require_array("masks", self.masks.numpy(), "b1", (n_masks, self.model.layout.n_features))
+        if not self.masks.any(dim=1).all():
+            raise ValueError("masks hide no cell")
+        require_array("mask_scale", self.mask_scale, "f4", (n_masks,), least=1 / LARGEST)
+        require_array("nearest_scale", np.array(self.nearest_scale), "f8", (), least=1 / LARGEST)
 
     @property
     def n_members(self) -> int:

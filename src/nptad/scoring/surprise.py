@@ -18,6 +18,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from nptad.scoring.arrays import LARGEST, require_array
+
 _TAIL = 0.1
 """Share of the scores that the tail is fitted to."""
 
@@ -58,6 +60,10 @@ class Surprise:
         beyond = ordered[ordered > start] - start
         scale, shape = fit_tail(beyond)
         return cls(ordered, np.array([start, len(beyond) / (n + 1), scale, shape]))
+
+    def require_sound(self) -> None:
+        """Raise a ValueError unless every finite score has a finite surprise."""
+        require_surprises("scores", self.scores[None], self.tail[None], 1)
 
     def apply(self, scores: np.ndarray) -> np.ndarray:
         """The surprise of each score, in the shape of ``scores``; at least 0."""
@@ -108,6 +114,15 @@ def surprise_among_others(scores: np.ndarray) -> np.ndarray:
     if len(scores) > 2 and ordered[-1] > ordered[-2]:
         surprise[scores.argmax()] = Surprise.fit(ordered[:-1]).apply(ordered[-1:])[0]
     return surprise
+
+
+def require_surprises(name: str, scores: np.ndarray, tails: np.ndarray, count: int) -> None:
+    """Raise a ValueError unless these are the scores (count, n) and tails (count, 4) of sound surprises."""
+    require_array(name, scores, "f8", (count, None), ascending=True)
+    require_array(f"tails of {name}", tails, "f8", (count, 4))
+    _, share, scale, shape = tails.T
+    if (scale < 0).any() or (shape < 0).any() or ((scale > 0) & ~((scale > 1 / LARGEST**4) & (share > 0))).any():
+        raise ValueError(f"the tails of {name} are none")
 
 
 @dataclass(frozen=True)

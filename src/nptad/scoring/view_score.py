@@ -15,6 +15,7 @@ from dataclasses import dataclass, fields, replace
 import numpy as np
 from jaxtyping import Float, Int, UInt64
 
+from nptad.scoring.arrays import require_array, require_rows
 from nptad.scoring.calibrate import RowScores
 from nptad.scoring.folds import left_out_rows, row_keys
 from nptad.scoring.surprise import CombinedSurprise, Surprise
@@ -95,6 +96,17 @@ class ViewScore:
     def nearest(self) -> NearestInRanges:
         """The view that finds similar rows."""
         return next(view for view in self.views if isinstance(view, NearestInRanges))
+
+    def require_sound(self, n_rows: int) -> None:
+        """Raise a ValueError unless all rows can be scored; ``n_rows`` is that of the training table."""
+        require_rows(self.rows, self.layout)
+        require_array("kept", self.kept, "i8", (len(self.rows),), least=0, most=n_rows - 1, ascending=True)
+        require_array("training_scores", self.training_scores, "f8", (n_rows,), least=0)
+        require_array("row_keys", self.row_keys, "u8", (n_rows,), most=np.inf)
+        for view in self.views:
+            view.require_sound(self.layout)
+        for surprise in (*self.surprise.views, self.surprise.whole):
+            surprise.require_sound()
 
     def score(
         self, x: Float[np.ndarray, "n D"], advance: Callable[[float], None] = lambda _: None

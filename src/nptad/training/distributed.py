@@ -8,7 +8,6 @@ exchange tensors and JSON, which cannot execute code.
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -16,19 +15,17 @@ from datetime import timedelta
 from typing import Any, TypeVar
 
 import torch
-from safetensors.torch import load, save
 from torch import Tensor
 from torch import distributed as dist
 
 from nptad.errors import InputError, NPTADError, PeerError
+from nptad.io.tensors import from_bytes, to_bytes
 from nptad.processes import error_from_dict, error_to_dict
 from nptad.training.launch import STORE, is_launched
 
 T = TypeVar("T")
 
 TIMEOUT = timedelta(minutes=5)  # a process waits this long for the others, then assumes that one is dead or stuck
-
-_JSON, _TENSOR = "json", "tensor of nptad"
 
 
 class Ranks:
@@ -88,12 +85,14 @@ class Ranks:
 
     def _broadcast(self, source: int, value: Any = None) -> Any:
         """The value of one of the processes."""
-        content = _pack(value) if self.rank == source else torch.empty(0, dtype=torch.uint8)
+        content = torch.empty(0, dtype=torch.uint8)
+        if self.rank == source:
+            content = torch.frombuffer(bytearray(to_bytes(value)), dtype=torch.uint8)
         length = torch.tensor([len(content)], device=self._device)
         self._together(lambda: dist.broadcast(length, source))
         content = content.to(self._device).resize_(int(length))
         self._together(lambda: dist.broadcast(content, source))
-        return _unpack(content)
+        return from_bytes(content.cpu().numpy().tobytes())
 
     def _together(self, operation: Callable[[], Any]) -> None:
         try:
@@ -104,26 +103,6 @@ class Ranks:
                 f"Training stopped: another of the {self.size} processes has ended or does not answer ({reason}); "
                 "with a checkpoint, the same run goes on from there."
             ) from error
-
-
-def _pack(value: Any) -> Tensor:
-    """A value as bytes: JSON, and the tensors in it as safetensors."""
-    tensors: dict[str, Tensor] = {}
-
-    def set_aside(item: Tensor) -> dict[str, str]:
-        name = str(len(tensors))
-        tensors[name] = item.detach().cpu().contiguous()
-        return {_TENSOR: name}
-
-    text = json.dumps(value, default=set_aside).encode()
-    data = save({**tensors, _JSON: torch.frombuffer(bytearray(text), dtype=torch.uint8)})
-    return torch.frombuffer(bytearray(data), dtype=torch.uint8)
-
-
-def _unpack(content: Tensor) -> Any:
-    tensors = load(content.cpu().numpy().tobytes())
-    text = tensors[_JSON].numpy().tobytes()
-    return json.loads(text, object_hook=lambda item: tensors[item[_TENSOR]] if _TENSOR in item else item)
 
 
 @contextmanager

@@ -87,7 +87,20 @@ def train(
     history: History = []
     seconds_before = 0.0
 
-    state = None if path is None else ranks.from_first(lambda: load_checkpoint(path, fingerprint, ranks.size))
+    def tensors() -> dict[str, Tensor]:
+        return {
+            "value": flat.value,
+            "first": lamb.first,
+            "second": lamb.second,
+            "slow": lookahead.slow,
+            "random": torch.stack(ranks.gather(random.state())),
+            "order": order,
+        }
+
+    state = None
+    if path is not None:
+        like = tensors()
+        state = ranks.from_first(lambda: load_checkpoint(path, fingerprint, like))
     if state is not None:
         flat.value.copy_(state["value"])
         lamb.first.copy_(state["first"])
@@ -99,15 +112,8 @@ def train(
         seconds_before = history[-1]["seconds"] if history else 0.0
 
     def save_checkpoint(target: Path) -> None:
-        tensors = {
-            "value": flat.value,
-            "first": lamb.first,
-            "second": lamb.second,
-            "slow": lookahead.slow,
-            "random": torch.stack(ranks.gather(random.state())),
-            "order": order,
-        }
-        ranks.from_first(lambda: write_checkpoint(target, fingerprint, tensors, used, history))
+        now = tensors()
+        ranks.from_first(lambda: write_checkpoint(target, fingerprint, now, used, history))
 
     if path is not None:
         save_checkpoint(path)  # a path that cannot be written fails now, not after half a minute

@@ -5,9 +5,9 @@ that are taken to be normal. Each training row gets an out-of-fold score, as if 
 scores of training rows and new rows are comparable. :class:`~nptad.scoring.surprise.Surprise` makes the scores of all
 views comparable.
 
-A new view is a frozen dataclass whose fields are plain arrays, with a ``name``, ``fit``, ``score`` and ``of_rows``. The
-fields are saved with the model; a field called ``rows``, the training rows, is saved once for all views. Two rules for
-cells: categories are either equal or different, and a gap is neither near nor far.
+A new view is a frozen dataclass whose fields are plain arrays, with a ``name``, ``fit``, ``score``, ``of_rows`` and
+``require_sound``. The fields are saved with the model; a field called ``rows``, the training rows, is saved once for
+all views. Two rules for cells: categories are either equal or different, and a gap is neither near nor far.
 """
 
 from __future__ import annotations
@@ -56,6 +56,13 @@ class View(ABC):
     @abstractmethod
     def of_rows(self, rows: np.ndarray, layout: CellLayout) -> View:
         """The view as if these were the training rows, most of those that it was fitted on."""
+
+    @abstractmethod
+    def require_sound(self, layout: CellLayout) -> None:
+        """Raise a ValueError unless the fields, but for ``rows``, are such that all rows can be scored.
+
+        A model may come from somebody who wants to do harm: see :func:`nptad.scoring.arrays.require_array`.
+        """
 
     def explain(self, x: np.ndarray) -> np.ndarray:
         """How much less odd each row (m, D) would be without each of its cells, (m, D), at least 0."""

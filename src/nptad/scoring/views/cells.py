@@ -13,6 +13,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from nptad.scoring.arrays import LARGEST, require_array
 from nptad.scoring.views.base import View
 from nptad.tables.layout import CellLayout
 
@@ -67,6 +68,14 @@ class UnseenValues(CellView):
         starts = np.concatenate([[0], np.cumsum([len(part) for part in values])]).astype(np.int64)
         return cls(np.concatenate(values), starts, costs), scores
 
+    def require_sound(self, layout: CellLayout) -> None:
+        """See :class:`View`."""
+        require_array("values", self.values, "f4", (None,))
+        require_array("starts", self.starts, "i8", (layout.n_features + 1,), least=0, ascending=True)
+        if self.starts[0] != 0 or self.starts[-1] != len(self.values):
+            raise ValueError("starts are those of other values")
+        require_array("costs", self.costs, "f8", (layout.n_features,))
+
     def explain(self, x: np.ndarray) -> np.ndarray:
         """What each new value adds."""
         shares = np.zeros(x.shape)
@@ -106,6 +115,16 @@ class OutsideRange(CellView):
                     scores[row] += _excess(column[row : row + 1], *_ends(column[others]))[0]
         return view, scores
 
+    def require_sound(self, layout: CellLayout) -> None:
+        """See :class:`View`."""
+        n_numeric = layout.n_numeric
+        require_array("ends", self.ends, "f8", (2, n_numeric), least=-np.inf, most=np.inf)
+        require_array("units", self.units, "f8", (2, n_numeric), least=1 / LARGEST)
+        without = np.isinf(self.ends).any(axis=0)  # columns without numbers
+        require_array("ends", self.ends[:, ~without], "f8", (2, int((~without).sum())))
+        if (self.ends[0] > self.ends[1]).any() or not np.isinf(self.ends[:, without]).all():
+            raise ValueError("ends are not in order")
+
     def explain(self, x: np.ndarray) -> np.ndarray:
         """What each number outside its range adds."""
         n_numeric = self.ends.shape[1]
@@ -129,6 +148,10 @@ class RareGaps(CellView):
         gaps, n = missing.sum(axis=0), len(x)
         scores = (missing * -np.log(np.maximum(gaps, 1) / n)).sum(axis=1)
         return cls(-np.log((gaps + 1) / (n + 1))), scores
+
+    def require_sound(self, layout: CellLayout) -> None:
+        """See :class:`View`."""
+        require_array("costs", self.costs, "f8", (layout.n_features,))
 
     def explain(self, x: np.ndarray) -> np.ndarray:
         """What each gap adds."""

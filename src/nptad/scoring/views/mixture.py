@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import ClassVar
 
 import numpy as np
@@ -17,6 +17,7 @@ from scipy.special import logsumexp
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.mixture import GaussianMixture
 
+from nptad.scoring.arrays import require_array, require_count
 from nptad.scoring.views.base import View
 from nptad.tables.layout import CellLayout
 
@@ -26,6 +27,8 @@ _ROWS_PER_COMPONENT = 20
 """Fewer rows make fewer components."""
 _RIDGE = 1e-2
 """Added to variances, since a component may sit on a few equal rows."""
+_SMALLEST_VARIANCE = _RIDGE / 100
+"""What rounding leaves of the ridge."""
 _LARGEST = 50.0
 """Standard deviations at which numbers are cut off: densities beyond carry no more information."""
 _FULL_COLUMNS = 300
@@ -79,6 +82,33 @@ class MixtureDensity(View):
     def of_rows(self, rows: np.ndarray, layout: CellLayout) -> View:
         """The view itself: a few rows more or less hardly change a density."""
         return self
+
+    def require_sound(self, layout: CellLayout) -> None:
+        """See :class:`View`."""
+        n_components, n_columns = len(np.atleast_1d(self.mixture)), layout.n_features
+        require_count("n_numeric", self.n_numeric, layout.n_numeric)
+        require_array("starts", self.starts, "i8", (len(layout.cardinalities) + 1,))
+        if self.starts.tolist() != [0, *accumulate(cardinality + 1 for cardinality in layout.cardinalities)]:
+            raise ValueError("starts are those of other categories")
+        require_array("costs", self.costs, "f8", (int(self.starts[-1]),))
+        require_array("mixture", self.mixture, "i8", (n_components,), least=0, ascending=True)
+        n_mixtures = int(self.mixture[-1]) + 1
+        if n_mixtures % len(_COMPONENTS) or len(np.unique(self.mixture)) != n_mixtures:
+            raise ValueError("mixtures without components")
+        require_array("log_weights", self.log_weights, "f8", (n_components,))
+        require_array("means", self.means, "f8", (n_components, n_columns))
+        if self.covariances.ndim == 2:
+            require_array("covariances", self.covariances, "f8", (n_components, n_columns), least=_SMALLEST_VARIANCE)
+            return
+        require_array("covariances", self.covariances, "f8", (n_components, n_columns, n_columns))
+        for covariance in self.covariances:
+            try:
+                root = np.linalg.cholesky(covariance)
+            except np.linalg.LinAlgError:
+                root = np.zeros((1, 1))
+            is_symmetric = np.allclose(covariance, covariance.T, rtol=1e-6, atol=_SMALLEST_VARIANCE)
+            if not is_symmetric or (root.diagonal() ** 2 < _SMALLEST_VARIANCE).any():
+                raise ValueError("covariances are none")
 
     def score(self, x: np.ndarray) -> np.ndarray:
         """Minus the mean log density under the mixtures of each member."""

@@ -15,7 +15,8 @@ from typing import ClassVar
 import numpy as np
 from scipy.special import ndtri
 
-from nptad.scoring.surprise import Surprise, combine, surprise_among_others
+from nptad.scoring.arrays import require_array, require_count
+from nptad.scoring.surprise import Surprise, combine, require_surprises, surprise_among_others
 from nptad.scoring.views.base import View
 from nptad.scoring.views.neighbours import Cells, Neighbours
 from nptad.tables.layout import CellLayout
@@ -43,6 +44,10 @@ class NearestInRanges(View):
     def of_rows(self, rows: np.ndarray, layout: CellLayout) -> View:
         """The distances from these rows."""
         return replace(self, rows=rows)
+
+    def require_sound(self, layout: CellLayout) -> None:
+        """See :class:`View`."""
+        require_count("n_numeric", self.n_numeric, layout.n_numeric)
 
     def score(self, x: np.ndarray) -> np.ndarray:
         """Distance of each row from the nearest training row."""
@@ -130,6 +135,14 @@ class NearestInParts(View):
     def of_rows(self, rows: np.ndarray, layout: CellLayout) -> View:
         """The distances from these rows, calibrated as before."""
         return replace(self, rows=rows)
+
+    def require_sound(self, layout: CellLayout) -> None:
+        """See :class:`View`."""
+        require_count("n_numeric", self.n_numeric, layout.n_numeric)
+        require_array("parts", self.parts, "b1", (None, layout.n_features))
+        if not self.parts.any(axis=1).all():
+            raise ValueError("parts have no column")
+        require_surprises("parts", self.distances, self.tails, len(self.parts))
 
     def score(self, x: np.ndarray) -> np.ndarray:
         """The surprises of the parts, combined."""

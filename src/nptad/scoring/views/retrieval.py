@@ -10,6 +10,7 @@ A gap has the median loss of its column, so that it is neither ordinary nor odd.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -19,7 +20,8 @@ import numpy as np
 import torch
 
 from nptad.nn.retrieval import RetrievalNetwork, RetrievalSizes, cell_losses, retrieval_weights
-from nptad.scoring.surprise import Surprise, combine, surprise_among_others
+from nptad.scoring.arrays import require_array, require_count
+from nptad.scoring.surprise import Surprise, combine, require_surprises, surprise_among_others
 from nptad.scoring.views.base import View
 from nptad.tables.layout import CellLayout
 from nptad.training.retrieval import RetrievalTraining, train_retrieval
@@ -96,6 +98,22 @@ class Retrieval(View):
     def of_rows(self, rows: np.ndarray, layout: CellLayout) -> View:
         """The view itself: its networks were trained with the rows that it knows."""
         return self
+
+    def require_sound(self, layout: CellLayout) -> None:
+        """See :class:`View`."""
+        n_members, n_judged = len(np.atleast_1d(self.weights)), len(np.atleast_1d(self.columns))
+        n_weights = sum(math.prod(shape) for shape in RetrievalSizes(layout).parts.values())
+        require_count("n_numeric", self.n_numeric, layout.n_numeric)
+        require_array("cardinalities", self.cardinalities, "i8", (len(layout.cardinalities),))
+        if self.cardinalities.tolist() != list(layout.cardinalities):
+            raise ValueError("cardinalities are those of other columns")
+        require_array("columns", self.columns, "i8", (n_judged,), least=0, most=layout.n_features - 1, ascending=True)
+        require_array(
+            "context", self.context, "i8", (n_members, None), least=0, most=len(self.rows) - 1, ascending=True
+        )
+        require_array("weights", self.weights, "f4", (n_members, n_weights))
+        require_array("usual", self.usual, "f8", (n_judged,))
+        require_surprises("losses", self.scores, self.tails, n_judged + 2)
 
     def score(self, x: np.ndarray) -> np.ndarray:
         """The surprise of the cells together and that of the whole loss, combined, under each member."""
