@@ -21,11 +21,11 @@ def test_a_job_from_upload_to_download(browser):
     job = browser.new_job("wine.csv")
     assert job.state == "draft"
     assert "Check the columns" in browser.get(f"/jobs/{job.id}").text
-    entered = {"use-0": "category", "label": "1:0", "share": "5", "seed": "3", "time_limit": "9"}
+    entered = {"use-0": "category", "label": "1:0", "share": "5", "seed": "3"}
     browser.post(f"/jobs/{job.id}/run", entered)
     browser.wait_for(job, "done")
     assert job.choices.uses == ("category", "number")
-    assert (job.choices.label, job.choices.share, job.choices.seed, job.choices.time_limit) == ((1, 0), 0.05, 3, 9.0)
+    assert (job.choices.label, job.choices.share, job.choices.seed) == ((1, 0), 0.05, 3)
     assert "1 of 100 rows looks anomalous" in browser.get(f"/jobs/{job.id}").text
     assert browser.get(f"/jobs/{job.id}/status").json()["line"] == "1 row flagged"
     for kind in ("scores.csv", "scores.parquet", "model.zip", "report.html"):
@@ -57,7 +57,7 @@ def test_a_file_is_read_while_a_job_runs(browser):
     assert browser.get(f"/jobs/{running.id}/status").json() == {
         "state": "running",
         "line": "running, 25%",
-        "phase": "Training",
+        "phase": "Fitting",
         "share": 0.25,
         "left": "about 40 s left",
     }

@@ -23,7 +23,7 @@ COLUMN = {
     "uses": ["number", "category", "ignore"],
     "use": "number",
 }
-CHOICES = {"uses": ["number", "number"], "label": None, "share": None, "seed": 0, "time_limit": None}
+CHOICES = {"uses": ["number", "number"], "label": None, "share": None, "seed": 0}
 DIGEST = {
     "statement": "1 of 100 rows looks anomalous",
     "meaning": "",
@@ -53,7 +53,7 @@ def stub_work(server: Parent) -> None:
     (directory / "result.tmp").mkdir()
     if name.startswith("stubborn"):
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    tell({"progress": {"phase": "Training", "share": 0.25, "left": 42.0}})
+    tell({"progress": {"phase": "Fitting", "share": 0.25, "left": 42.0}})
     if name.startswith(("endless", "stubborn")):
         time.sleep(600)
     if name.startswith("failing"):

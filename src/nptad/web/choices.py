@@ -13,7 +13,6 @@ from nptad.errors import InputError
 Use = Literal["number", "category", "ignore"]
 
 _LARGEST_SEED = 2**32 - 1
-_LONGEST_SECONDS = 7 * 24 * 3600.0
 
 
 @dataclass(frozen=True)
@@ -25,13 +24,12 @@ class Choices:
     """The column that marks known anomalies, and the position of the marking value among its listed values."""
     share: float | None = None  # of the rows to flag; None for the default
     seed: int = 0
-    time_limit: float | None = None  # of the training, in seconds
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Choices:
-        """Choices from JSON."""
-        label = values["label"]
-        return cls(**{**values, "uses": tuple(values["uses"]), "label": None if label is None else tuple(label)})
+        """Choices from JSON; what an earlier version could choose besides is left out."""
+        label, share, seed = values["label"], values["share"], values["seed"]
+        return cls(tuple(values["uses"]), None if label is None else tuple(label), share, seed)
 
 
 def default_choices(columns: Sequence[Mapping[str, Any]]) -> Choices:
@@ -56,7 +54,6 @@ def parse_choices(form: Mapping[str, Any], columns: Sequence[Mapping[str, Any]],
         _label(str(form.get("label", "")), columns),
         None if share is None else share / 100,
         int(seed or 0),
-        _number(form, "time_limit", "The time limit", _LONGEST_SECONDS),
     )
     if choices.share is not None and choices.share < 1 / n_rows:
         raise InputError(
@@ -75,7 +72,6 @@ def form_values(choices: Choices) -> dict[str, str]:
         "label": "{}:{}".format(*choices.label) if choices.label else "",
         "share": "" if choices.share is None else f"{100 * choices.share:.6g}",
         "seed": str(choices.seed),
-        "time_limit": "" if choices.time_limit is None else f"{choices.time_limit:g}",
     }
 
 

@@ -23,16 +23,10 @@ class Pace:
     measured speed.
     """
 
-    def __init__(
-        self,
-        work: Mapping[str, float],
-        n_rows: int,
-        training_limit: float | None = None,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._work, self._n_rows, self._limit, self._clock = dict(work), n_rows, training_limit, clock
+    def __init__(self, work: Mapping[str, float], clock: Callable[[], float] = time.monotonic) -> None:
+        self._work, self._clock = dict(work), clock
         self._started = self._phase_started = clock()
-        self._phase, self._earlier, self._total = "", 0, 0
+        self._phase = ""
         self._seconds_per_work: float | None = None
         self._highest = 0.0
 
@@ -40,22 +34,14 @@ class Pace:
         """The share of the whole job that is done, and the seconds left; None before anything is measured."""
         now = self._clock()
         if phase != self._phase:
-            self._phase, self._phase_started, self._earlier = phase, now, 0
-        elif done == 0:  # the next part of a large table
-            self._earlier += self._total
-        self._total = total
+            self._phase, self._phase_started = phase, now
         seconds = now - self._phase_started
-        if phase == "Scoring":
-            part = (self._earlier + done) / max(self._n_rows, self._earlier + total)
-        else:
-            part = done / total if total else 1.0
+        part = done / total if total else 1.0
         if part > 0 and seconds >= _FIRST_SECONDS:
             self._seconds_per_work = seconds / (part * self._work[phase])
         if self._seconds_per_work is None:
             return self._highest, None
         left = (1 - part) * self._work[phase] * self._seconds_per_work
-        if phase == "Training" and self._limit is not None:
-            left = min(left, max(self._limit - seconds, 0.0))
         phases = list(self._work)
         later = sum(self._work[name] for name in phases[phases.index(phase) + 1 :])
         left += later * self._seconds_per_work

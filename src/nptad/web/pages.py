@@ -17,8 +17,7 @@ from nptad.web.runner import Runner
 from nptad.wording import duration, moment
 
 PHASES = {
-    "Training": "Learn what normal rows look like",
-    "Scoring": "Score every row",
+    "Fitting": "Learn what normal rows look like",
     "Explaining": "Explain the flagged rows",
     "Writing": "Write the report",
 }

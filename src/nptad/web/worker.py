@@ -113,12 +113,11 @@ def detect(
     carried = [c for c in ignored if fits_text_file(table[c].type) and table[c].null_count < len(table)]
     left_behind = [c for c in ignored if c not in carried]
     categorical = categorical_columns(chosen, columns)
-    detector = NPTAD(categorical_features=categorical, random_state=chosen.seed, time_limit=chosen.time_limit)
+    detector = NPTAD(categorical_features=categorical, random_state=chosen.seed)
     label = label_column(chosen, columns)
     n_rows, n_features = table.num_rows, table.num_columns - len(ignored) - (label is not None)
     flagged = max(1, round(n_rows * (chosen.share or DEFAULT_RATE)))
-    pace = Pace(expected_work(n_rows, n_features, flagged), n_rows, chosen.time_limit)
-    hear = _listener(pace, tell)
+    hear = _listener(Pace(expected_work(n_rows, n_features, flagged)), tell)
     with listening(hear), warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         result = detect_table(
@@ -201,7 +200,6 @@ def _command(name: str, choices: Choices, columns: Sequence[dict[str, Any]]) -> 
         "categorical": ",".join(categorical or []),
         "label": label_column(choices, columns),
         "share": choices.share,
-        "time-limit": choices.time_limit,
     }.items():
         words += [f"--{option}", str(value)] if value else []
     return shlex.join([*words, "--seed", str(choices.seed), "--report", "report.html"])
