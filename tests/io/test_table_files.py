@@ -8,6 +8,7 @@ import gzip
 import io
 import json
 import os
+import re
 import resource
 import signal
 import stat
@@ -427,11 +428,13 @@ def test_json_lines_as_written():
 )
 @pytest.mark.parametrize("delimiter", ["csv", "tsv"])
 def test_text_that_a_spreadsheet_would_run_gets_an_apostrophe(kind, delimiter):
-    cells = ["=1+1", "+1", "-1", "@A1", "\t=1", "\r=1", "\n=1", "a=1", "", None, "x"]
+    cells = ["=1+1", "+1", "-1", "@A1", "\t=1", "\r=1", "\n=1", "\uff1d1", "\uff0b1", "\uff0d1", "\uff20A1"]
+    cells += ["\xa0=1", "\ufeff=1", " =1"]
+    cells += ["a=1", "", None, "x", " x"]
     table = pa.table({"=a": pa.array(cells, pa.string()).cast(kind), "n": [-float(i) for i in range(len(cells))]})
     back = again(table, delimiter)
     assert back.column_names == ["'=a", "n"]
-    assert back["'=a"].to_pylist() == [f"'{cell}" for cell in cells[:7]] + cells[7:]
+    assert back["'=a"].to_pylist() == [f"'{cell}" for cell in cells[:14]] + cells[14:]
     assert back["n"].to_pylist() == table["n"].to_pylist()
 
 
@@ -469,7 +472,8 @@ TYPES |= {"truth": pa.bool_(), "day": pa.date32(), "time": pa.timestamp("us"), "
 
 
 def as_in_a_spreadsheet(cell):
-    return f"'{cell}" if isinstance(cell, str) and cell[:1] in tuple("=+-@\t\r\n") else cell
+    formula = r"[\x00-\x20\x7f-\xa0\s\ufeff]*[=+\-@\uff1d\uff0b\uff0d\uff20]|[\t\r\n]"
+    return f"'{cell}" if isinstance(cell, str) and re.match(formula, cell) else cell
 
 
 @given(st.lists(st.tuples(*COLUMNS.values()), max_size=6), st.sampled_from(["csv", "tsv"]))

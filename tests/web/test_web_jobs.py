@@ -241,16 +241,64 @@ def test_a_directory_that_cannot_be_used_is_named(tmp_path):
 def test_a_full_disk_fails_the_job_and_not_the_queue(browser, monkeypatch):
     save = jobs.Store.save
 
-    def full(store, job):
-        if job.state == "running" and job.name == "unlucky.csv":
+    def full(store, job, **changes):
+        if changes.get("state") == "running" and job.name == "unlucky.csv":
             raise OSError(28, "No space left on device")
-        save(store, job)
+        save(store, job, **changes)
 
     monkeypatch.setattr(jobs.Store, "save", full)
     unlucky, lucky = browser.start_job("unlucky.csv"), browser.start_job("lucky.csv")
     browser.wait_for(lucky, "done")
     assert unlucky.state == "failed"
     assert "No space left" in unlucky.message
+
+
+@pytest.mark.parametrize("action", ["again", "copy", "run", "cancel"])
+def test_on_a_full_disk_an_action_is_one_sentence_and_changes_nothing(browser, monkeypatch, files_left, action):
+    running = browser.start_job("endless.csv")
+    browser.wait_for_progress(running)
+    job = browser.start_job("table.csv") if action in ("cancel", "again") else browser.new_job()
+    if action == "again":
+        browser.post(f"/jobs/{job.id}/cancel")
+    before, files = job.to_json(), sorted(files_left())
+
+    def full(path):
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(jobs, "replacing", full)
+        answer = browser.post(f"/jobs/{job.id}/{action}")
+    assert answer.status_code == 507
+    assert "No space left on device. Nothing has changed." in answer.text
+    assert job.to_json() == before
+    assert sorted(files_left()) == files
+    assert set(browser.site.store.jobs) == {running.id, job.id}
+
+
+def test_on_a_full_disk_jobs_can_still_be_seen(tmp_path, monkeypatch):
+    home = tmp_path / "home"
+    with open_browser(home) as browser:
+        done, running = browser.start_job("done.csv"), browser.start_job("endless.csv")
+        browser.wait_for_progress(running)
+        state = (home / "jobs" / running.id / "job.json").read_text()
+    (home / "jobs" / running.id / "job.json").write_text(state)
+
+    def full(path):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(jobs, "replacing", full)
+    with open_browser(home) as browser:
+        assert (browser.job(done.id).state, browser.job(running.id).state) == ("done", "interrupted")
+        assert browser.get(f"/jobs/{done.id}/download/scores.csv").status_code == 200
+
+
+def test_a_key_that_a_full_disk_cut_short_is_not_used(tmp_path):
+    with open_browser(tmp_path / "home"):
+        pass
+    assert len((tmp_path / "home" / "secret").read_bytes()) == 32
+    (tmp_path / "home" / "secret").write_bytes(b"")
+    with pytest.raises(InputError, match="secret is damaged"):
+        create_app(Config(tmp_path / "home"))
 
 
 def test_reading_has_a_time_limit(browser, monkeypatch, files_left):

@@ -107,7 +107,8 @@ def test_this_machine_is_not(browser, host):
 
 
 @pytest.mark.parametrize(
-    "forgery", ["no form token", "another token", "no origin", "another origin", "null origin", "no session"]
+    "forgery",
+    ["no form token", "another token", "no origin", "another origin", "another scheme", "null origin", "no session"],
 )
 def test_a_forged_request_changes_nothing(browser, forgery):
     job = browser.new_job()
@@ -123,6 +124,8 @@ def test_a_forged_request_changes_nothing(browser, forgery):
             headers = {}
         case "another origin":
             headers["origin"] = "http://127.0.0.1:1"
+        case "another scheme":
+            headers["origin"] = browser.origin.replace("http:", "https:")
         case "null origin":
             headers["origin"] = "null"
         case "no session":

@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-import uvicorn
 from fastapi import FastAPI
 
 from nptad.web.app import Config, create_app
 from nptad.web.jobs import Job
+from nptad.web.serving import make_server
 
 
 class Browser:
@@ -79,7 +79,7 @@ def open_browser(directory: Path, **config: Any) -> Iterator[Browser]:
 def serving(app: FastAPI) -> Iterator[str]:
     """The application behind a real socket, in a thread."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        server = uvicorn.Server(uvicorn.Config(app, log_level="error", lifespan="on", ws="none", http="h11"))
+        server = make_server(app)
         thread = threading.Thread(target=server.run, args=([listener],))
         thread.start()
         try:

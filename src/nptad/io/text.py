@@ -30,6 +30,8 @@ from nptad.tables.cells import MISSING, TIMES, VALUES, VALUES_WITH_COMMAS, TypeI
 
 BLOCK_BYTES, _LARGEST_BLOCK = 1 << 22, (1 << 31) - 1
 _ROWS_AT_ONCE = 1 << 16
+# Spreadsheets take full-width signs for signs, and drop white space, controls and byte order marks before them.
+_FORMULA = r"^([\x{00}-\x{20}\x{7f}-\x{a0}\p{Z}\x{feff}]*[=+\-@\x{ff1d}\x{ff0b}\x{ff0d}\x{ff20}]|[\t\r\n])"
 _SHOWN_CELLS, _SHOWN_CHARACTERS = 4, 40
 
 
@@ -274,7 +276,7 @@ def write_delimited(table: pa.Table, sink: BinaryIO, delimiter: str) -> None:
 
 def _guarded(texts: Any) -> Any:
     """Texts with an apostrophe before what a spreadsheet would run as a formula."""
-    return pc.replace_substring_regex(texts, r"^([=+\-@\t\r\n])", r"'\1")
+    return pc.replace_substring_regex(texts, _FORMULA, r"'\1")
 
 
 def write_json_lines(table: pa.Table, sink: BinaryIO) -> None:

@@ -83,6 +83,7 @@ def create_app(config: Config) -> FastAPI:
     app.include_router(actions)
     app.add_exception_handler(HTTPException, _show_error)
     app.add_exception_handler(RequestValidationError, _show_error)
+    app.add_exception_handler(OSError, _show_error)
     app.add_middleware(
         Guard,
         sessions=site.sessions,
@@ -144,6 +145,8 @@ async def _show_error(request: Request, error: Exception) -> Response:
     status, sentence = 404, "There is no such page."
     if isinstance(error, HTTPException) and error.detail != "Not Found":
         status, sentence = error.status_code, error.detail
+    elif isinstance(error, OSError):
+        status, sentence = 507, f"This cannot be kept on disk: {error.strerror}. Nothing has changed."
     if request.method == "POST" and request.url.path == "/jobs":
         return _start_page(request, status, sentence)
     return render("error", status, sentence=sentence)

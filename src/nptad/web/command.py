@@ -53,10 +53,10 @@ def serve(
     missing = [name for name in _NEEDED if find_spec(name) is None]
     if missing:
         raise InputError(f"The page needs {', '.join(missing)}; install them with pip install 'nptad[web]'.")
-    import uvicorn
 
     from nptad.web.app import Config, create_app
     from nptad.web.security import hosts_for, is_loopback, url_host
+    from nptad.web.serving import make_server
 
     home = (directory or data_directory()).expanduser().resolve()
     token = None if is_loopback(host) else secrets.token_urlsafe(32)
@@ -70,18 +70,8 @@ def serve(
         print(f"Tables and results are kept in {home}. Ctrl-C ends the server.", flush=True)
         if browser:
             threading.Thread(target=webbrowser.open, args=(address.format(here),), daemon=True).start()
-        settings = uvicorn.Config(
-            app,
-            log_level="warning",
-            access_log=False,
-            server_header=False,
-            proxy_headers=False,
-            ws="none",
-            lifespan="on",
-            timeout_graceful_shutdown=3,
-        )
         with suppress(KeyboardInterrupt):
-            uvicorn.Server(settings).run([listener])
+            make_server(app).run([listener])
         print("The server has ended.", file=sys.stderr)
 
 

@@ -9,12 +9,12 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import secrets
 import shutil
 import time
-from dataclasses import asdict, dataclass, field, fields
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -33,6 +33,7 @@ MODEL, DIGEST = "model.zip", "digest.json"
 EXAMPLE = "parcels (example)"  # the name of the example
 DRAFT_SECONDS = 24 * 3600.0  # drafts older than this are removed when the server starts
 
+_SECRET_BYTES = 32
 _ID = re.compile(r"[0-9a-f]{16}")
 
 
@@ -81,7 +82,11 @@ class Store:
             self._jobs_directory.mkdir(mode=0o700, exist_ok=True)
             busy = f"Another `nptad serve` uses {directory}; use its page, or name another --directory."
             self._lock = open_locked(directory / "lock", busy=busy)
-            self.secret = _secret(directory / "secret")
+            try:
+                self.secret = _secret(directory / "secret")
+            except BaseException:
+                self.close()
+                raise
         except OSError as error:
             raise InputError(f"{directory} cannot be used ({error.strerror}); name another --directory.") from error
         self.jobs: dict[str, Job] = {}
@@ -102,28 +107,34 @@ class Store:
         """The directory of a job."""
         return self._jobs_directory / job.id
 
-    def save(self, job: Job) -> None:
-        """Remember a job, on disk too."""
-        self.jobs[job.id] = job
+    def save(self, job: Job, **changes: Any) -> None:
+        """Remember a job with some changes, on disk first: if there is no room, nothing has changed."""
         with replacing(self.path(job) / JOB) as temporary:
-            temporary.write_text(job.to_json(), encoding="utf-8")
+            temporary.write_text(replace(job, **changes).to_json(), encoding="utf-8")
+        for name, value in changes.items():
+            setattr(job, name, value)
+        self.jobs[job.id] = job
 
     def delete(self, job: Job) -> None:
         """Forget a job and remove all its files."""
         self.jobs.pop(job.id, None)
         shutil.rmtree(self.path(job), ignore_errors=True)
 
-    def drop_unfinished(self, job: Job) -> None:
+    def drop_unfinished(self, job: Job, keep_result: bool) -> None:
         """Remove what a run has left that did not come to its end, or whose end the server did not see."""
-        for name in (UNFINISHED,) if job.state == "done" else (UNFINISHED, RESULT):
+        for name in (UNFINISHED,) if keep_result else (UNFINISHED, RESULT):
             shutil.rmtree(self.path(job) / name, ignore_errors=True)
 
     def copy(self, job: Job) -> Job:
         """A draft with the same table and choices."""
         name, path = self.new_directory()
-        shutil.copyfile(self.path(job) / TABLE, path / TABLE)
         draft = Job(name, job.name, job.n_rows, job.columns, job.choices)
-        self.save(draft)
+        try:
+            shutil.copyfile(self.path(job) / TABLE, path / TABLE)
+            self.save(draft)
+        except BaseException:
+            shutil.rmtree(path, ignore_errors=True)
+            raise
         return draft
 
     def queue(self) -> list[Job]:
@@ -151,17 +162,22 @@ class Store:
                 self.delete(job)
                 continue
             (path / UPLOAD).unlink(missing_ok=True)
-            self.drop_unfinished(job)
+            self.drop_unfinished(job, keep_result=job.state == "done")
             if job.state == "running":
                 job.state = "interrupted"
-            self.save(job)
+            self.jobs[job.id] = job
+            with suppress(OSError):  # on a full disk the jobs can be seen and deleted
+                self.save(job)
 
 
 def _secret(path: Path) -> bytes:
     """32 random bytes, the same at every start: pages that are open in a browser survive a restart."""
-    try:
-        with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-            file.write(secrets.token_bytes(32))
-    except FileExistsError:
-        pass
-    return path.read_bytes()
+    if not path.exists():
+        with replacing(path) as temporary:  # whole or not at all: half a key would be one that others can guess
+            temporary.touch()
+            temporary.chmod(0o600)
+            temporary.write_bytes(secrets.token_bytes(_SECRET_BYTES))
+    key = path.read_bytes()
+    if len(key) != _SECRET_BYTES:
+        raise InputError(f"{path} is damaged; delete it, which ends the sessions of open pages.")
+    return key

@@ -66,16 +66,13 @@ class Runner:
 
     def submit(self, job: Job, choices: Choices) -> None:
         """Put a job at the end of the queue."""
-        job.state, job.choices, job.queued = "queued", choices, time.time()
-        job.message, job.notes = "", []
-        self._store.save(job)
+        self._store.save(job, state="queued", choices=choices, queued=time.time(), message="", notes=[])
         self._wake.set()
 
     async def cancel(self, job: Job) -> None:
         """Take a job out of the queue or end it; returns when that is done."""
         if job.state == "queued":
-            job.state, job.finished = "cancelled", time.time()
-            self._store.save(job)
+            self._store.save(job, state="cancelled", finished=time.time())
         elif job is self.running and self.process is not None:
             self._cancelled = True
             await self._end(self.process)
@@ -89,28 +86,26 @@ class Runner:
                 self._wake.clear()
                 await self._wake.wait()
                 continue
+            job = queue[0]
             try:
-                await self._do(queue[0])
+                await self._do(job)
             except OSError as error:  # a full disk must not end the queue
-                queue[0].state, queue[0].message = "failed", f"The job cannot be kept on disk: {error.strerror}."
+                job.state, job.message = "failed", f"The job cannot be kept on disk: {error.strerror}."
             self.running = self.process = None
 
     async def _do(self, job: Job) -> None:
-        job.state, job.started = "running", time.time()
-        self._store.save(job)
+        self._store.save(job, state="running", started=time.time())
         place = {"directory": str(self._store.path(job)), "name": job.name}
         task = {"do": "detect", **place, "columns": job.columns, "choices": asdict(job.choices)}
         self.running, self.progress, self._cancelled = job, {}, False
         outcome = await self._run(task)
-        job.finished = time.time()
+        ended: dict[str, Any] = {"state": "failed", "message": outcome.get("failed", "")}
         if "done" in outcome:
-            job.state, job.headline, job.notes = "done", outcome["done"]["headline"], outcome["done"]["notes"]
+            ended = {"state": "done", **outcome["done"]}
         elif self._cancelled or self._closing:
-            job.state = "cancelled" if self._cancelled else "interrupted"
-        else:
-            job.state, job.message = "failed", outcome["failed"]
-        self._store.drop_unfinished(job)
-        self._store.save(job)
+            ended = {"state": "cancelled" if self._cancelled else "interrupted"}
+        self._store.drop_unfinished(job, keep_result="done" in outcome)
+        self._store.save(job, finished=time.time(), **ended)
 
     async def _run(self, task: dict[str, Any]) -> dict[str, Any]:
         """Do a task in a process; end the process if nobody waits for it any more."""

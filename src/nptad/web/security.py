@@ -9,14 +9,15 @@ import logging
 import secrets
 import socket
 from collections.abc import Callable
-from contextlib import suppress
-from dataclasses import dataclass
+from contextlib import nullcontext, suppress
+from dataclasses import dataclass, field
 from http.cookies import CookieError, SimpleCookie
 from ipaddress import ip_address
 from urllib.parse import parse_qs, urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -42,6 +43,7 @@ HEADERS = {
 FORM_BYTES = 1 << 20  # largest body of a request that uploads nothing
 LOOPBACK_HOSTS = frozenset({"localhost", "127.0.0.1", "[::1]"})
 _OPEN_PATH = "/static/"  # what is shown without a session: it says nothing about anybody's data
+_UPLOADS = 8  # that are taken at a time; each may fill its part of the disk
 _LINGER_SECONDS, _LINGER_BYTES = 2.0, 50_000_000
 
 _log = logging.getLogger(__name__)
@@ -122,6 +124,7 @@ class Guard:
     upload_bytes: int
     refuse: Callable[[int, str], Response]  # makes the page that says, with a status, why not
     bounce: Callable[[str], Response]  # makes a page that goes on to a path of ours
+    uploads: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_UPLOADS))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer, refuse or hand on."""
@@ -141,7 +144,7 @@ class Guard:
                 answer = MutableHeaders(scope=message)
                 for name, value in HEADERS.items():
                     answer.setdefault(name, value)
-                if message["status"] == 413:
+                if message["status"] in (413, 503):
                     answer["connection"] = "close"  # the rest of the body is not even waited for
                 if fresh is not None:
                     answer.append("set-cookie", f"{self.sessions.cookie}={fresh}; Path=/; HttpOnly; SameSite=Strict")
@@ -155,9 +158,18 @@ class Guard:
             await refusal(scope, receive, send_with_headers)
             return
         scope.setdefault("state", {})["session"] = session
-        limit = self.upload_bytes if scope["path"] == self.upload_path else FORM_BYTES
+        is_upload = scope["path"] == self.upload_path
+        if is_upload and self.uploads.locked():
+            await _discard(receive)
+            sentence = "Other files are being read here; repeat this in a minute."
+            await self.refuse(503, sentence)(scope, receive, send_with_headers)
+            return
+        limit = self.upload_bytes if is_upload else FORM_BYTES
         try:
-            await self.app(scope, _limited(receive, headers, limit), send_with_headers)
+            async with self.uploads if is_upload else nullcontext():
+                await self.app(scope, _limited(receive, headers, limit), send_with_headers)
+        except ClientDisconnect:
+            _log.debug("A client left before its request was complete.")
         except Exception:
             _log.exception("A request failed.")
             if not started:
@@ -168,7 +180,7 @@ class Guard:
         host = headers.get("host", "")
         if not self._is_ours(host):
             return self.refuse(400, "This server does not answer under that name; use the address it printed.")
-        if scope["method"] not in ("GET", "HEAD") and urlsplit(headers.get("origin", "")).netloc != host:
+        if scope["method"] not in ("GET", "HEAD") and headers.get("origin") != f"{scope['scheme']}://{host}":
             return self.refuse(403, "This request did not come from a page of this server; open the page and repeat.")
         return None
 
@@ -207,16 +219,20 @@ def _limited(receive: Receive, headers: Headers, limit: int) -> Receive:
             got += len(message.get("body", b""))
             if got <= limit:
                 return message
-        # Throw away some more of the body: a browser reads the answer only after it has sent its part.
-        with suppress(TimeoutError):
-            async with asyncio.timeout(_LINGER_SECONDS):
-                left = _LINGER_BYTES
-                while left > 0:
-                    message = await receive()
-                    left = left - len(message.get("body", b"")) if message.get("more_body") else 0
+        await _discard(receive)
         raise HTTPException(413, f"That is more than the {limit / 1e6:,.0f} MB that this server takes.")
 
     return receive_limited
+
+
+async def _discard(receive: Receive) -> None:
+    """Throw away some of a body: a browser reads the answer only after it has sent its part."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(_LINGER_SECONDS):
+            left = _LINGER_BYTES
+            while left > 0:
+                message = await receive()
+                left = left - len(message.get("body", b"")) if message.get("more_body") else 0
 
 
 def hosts_for(host: str) -> frozenset[str]:
