@@ -25,7 +25,7 @@ from nptad.bench.datasets import load
 from nptad.bench.npt import run_single_members
 from nptad.bench.presets import paper_table, preset_settings
 from nptad.bench.protocol import metrics, split_table
-from nptad.bench.run import shape_of
+from nptad.bench.registry import shape_of
 from nptad.errors import TableWarning
 from nptad.io.atomic import replacing
 from nptad.settings import Settings

@@ -55,10 +55,10 @@ class Settings:
     """Largest mask bank; a bigger one is sampled. If all masks have one size, the sample hides all cells about equally
     often."""
     aggregation: Aggregation = "mean"
-    """How the losses under all masks become one score. ``"mean"`` and ``"max"`` are the paper's. ``"nearest"`` combines
-    the mean loss with the distance from the nearest training row. Cell losses above 1 count by their logarithm, so that
-    a few cells do not dominate the score. The distance finds rows whose cells fit one another but which are like no
-    training row. Both are divided by a baseline; needs ``scale_masks``."""
+    """How the losses under all masks become one score. ``"mean"`` is the paper's, ``"max"`` its authors' on some data
+    sets. ``"nearest"`` combines the mean loss with the distance from the nearest training row. Cell losses above 1
+    count by their logarithm, so that a few cells do not dominate the score. The distance finds rows whose cells fit one
+    another but which are like no training row. Both are divided by a baseline; needs ``scale_masks``."""
     scale_masks: bool = False
     """Divide the loss under each mask by its mean over training rows that the member has not seen, so that cells
     that are hard to predict for every row do not dominate the score."""

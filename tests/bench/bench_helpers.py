@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 from textwrap import indent
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -60,7 +60,7 @@ def a_record(
     dataset: str, method: str, preset: str = "", seed: int = 0, outcome: str = "done", **more: Any
 ) -> RunRecord:
     """A record with the configuration of its preset; `f1` sets the other metrics too."""
-    wanted: Preset = "default" if preset == "default" else "paper"
+    wanted = cast(Preset, preset or "paper")
     config = configuration(METHODS[method], dataset, Plan((method,), (dataset,), (seed,), wanted))
     config.update(more.pop("settings", {}))
     task = a_task(
@@ -71,7 +71,7 @@ def a_record(
     f1 = more.pop("f1", 50.0)
     values = {"f1": f1, "auroc": 50 + f1 / 2, "average_precision": f1 / 2}
     seconds = {"fit": 2.0, "score": 1.0}
-    rules = {rule: values for rule in RULES} if preset == "paper" else {}
+    rules = {rule: values for rule in RULES} if preset in ("paper", "scripts") else {}
     return task.record(seed, "done", **{**values, "rules": rules, "seconds": seconds, "cpu_seconds": seconds, **more})
 
 

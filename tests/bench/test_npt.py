@@ -15,11 +15,10 @@ import torch
 from nptad import NPTAD
 from nptad.bench.datasets import DATASETS, load
 from nptad.bench.npt import _encode, run_estimator, run_single_members, stack_size
-from nptad.bench.presets import paper_settings, paper_table, preset_settings
+from nptad.bench.presets import paper_settings, paper_table, preset_rule, preset_settings, scripts_settings
 from nptad.bench.protocol import Split, split_table
-from nptad.bench.registry import METHODS, Shape
-from nptad.bench.rules import RULES
-from nptad.bench.run import shape_of
+from nptad.bench.registry import METHODS, Shape, shape_of
+from nptad.bench.rules import RULES, rule_name
 from nptad.errors import InputError
 from nptad.nn.masks import bank_size
 from nptad.nn.rng import spawn_seeds
@@ -131,6 +130,13 @@ OTHER_MASKS = {"seismic": "the paper's 276 masks are those of its 23 one-hot col
 
 
 @pytest.mark.parametrize("dataset", DATASETS)
+def test_the_rule_by_which_a_preset_is_read_is_that_of_its_settings(dataset):
+    for preset in ("paper", "scripts"):
+        settings = preset_settings(preset, dataset, 100, 5)
+        assert preset_rule(preset, dataset) == rule_name(settings.aggregation, settings.scale_masks)
+
+
+@pytest.mark.parametrize("dataset", DATASETS)
 def test_the_papers_settings_have_as_many_masks_as_the_paper_says(dataset):
     row, shape = paper_table("hyperparameters")[dataset], shape_of(dataset)
     settings = paper_settings(dataset, shape.n_train)
@@ -166,8 +172,11 @@ def test_real_tables_have_the_columns_of_the_registry():
 def test_the_papers_settings_of_some_data_sets():
     lympho = paper_settings("lympho", 71)
     assert (lympho.mask_sizes, lympho.n_steps, lympho.embedding_dim, lympho.learning_rate) == ((1, 4), 100, 16, 0.01)
-    glass = paper_settings("glass", 102)
-    assert (glass.aggregation, glass.scale_masks, glass.mask_sizes) == ("max", True, (1, 2, 3, 4))
+    glass, scripts = paper_settings("glass", 102), scripts_settings("glass", 102)
+    assert (glass.aggregation, glass.scale_masks, glass.mask_sizes) == ("mean", False, (1, 2, 3, 4))
+    assert scripts == replace(glass, aggregation="max", scale_masks=True)
+    assert scripts_settings("breastw", 222) == replace(paper_settings("breastw", 222), n_steps=100)
+    assert scripts_settings("pima", 250) == paper_settings("pima", 250)
     fraud = paper_settings("fraud", 142_157)
     assert (fraud.batch_size, fraud.n_steps, fraud.embedding_dim, fraud.mask_rate) == (4096, 3500, 32, 0.2)
     separable = paper_settings("separable", 900)  # caption of the paper's figure on contamination

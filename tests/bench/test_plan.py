@@ -9,7 +9,7 @@ from pathlib import Path
 
 from nptad.bench.commands import _plan
 from nptad.bench.run import wanted_runs
-from nptad.bench.stats import is_current
+from nptad.bench.series import is_current
 from nptad.bench.store import key_of, read_records
 
 ROOT = Path(__file__).parents[2]

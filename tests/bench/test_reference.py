@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from nptad.bench.stats import MethodColumn, gather
+from nptad.bench.series import MethodColumn, gather
 from nptad.bench.store import read_records
 
 ROOT = Path(__file__).parents[2]

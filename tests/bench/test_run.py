@@ -19,8 +19,8 @@ from bench_helpers import a_record, a_task, use_worker, write_store
 
 from nptad.bench.datasets import _own_dataset, content_sha256, load
 from nptad.bench.progress import Work, describe
-from nptad.bench.registry import METHODS, Shape, find_method
-from nptad.bench.run import Limits, Plan, configuration, missing_tasks, run_tasks, shape_of, supervise, wanted_runs
+from nptad.bench.registry import METHODS, Shape, find_method, shape_of
+from nptad.bench.run import Limits, Plan, configuration, missing_tasks, run_tasks, supervise, wanted_runs
 from nptad.bench.store import append_record, key_of, read_records
 from nptad.bench.worker import Task, run_task
 from nptad.errors import DataError, InputError, NPTADError
@@ -73,6 +73,24 @@ def test_another_configuration_or_version_is_another_run(tmp_path):
     assert len(missing_tasks(Plan(("npt-ad",), ("wine",), (0,), "paper", (("n_steps", 7),)), tmp_path)) == 1
     append_record(tmp_path, {**task.record(1, "done"), "version": task.version - 1})
     assert len(missing_tasks(Plan(("npt-ad",), ("wine",), (1,), "paper"), tmp_path)) == 1
+
+
+def test_a_run_is_not_repeated_for_another_scoring_rule(tmp_path):
+    """A record of a single model has the figures under all rules; the estimator's runs have those of one."""
+    paper = Plan(("npt-ad",), ("glass",), (0,), "paper")
+    (task,) = missing_tasks(paper, tmp_path)
+    append_record(tmp_path, task.record(0, "done"))
+    assert missing_tasks(replace(paper, preset="scripts"), tmp_path) == []
+    assert missing_tasks(replace(paper, changes=(("aggregation", "max"),)), tmp_path) == []
+    (task,) = missing_tasks(replace(paper, preset="default"), tmp_path)
+    append_record(tmp_path, task.record(0, "done"))
+    other = (("aggregation", "mean"),)
+    assert len(missing_tasks(replace(paper, preset="default", changes=other), tmp_path)) == 1
+
+
+def test_a_preset_that_a_method_does_not_have_is_refused():
+    with pytest.raises(InputError, match="transformer has no preset 'scripts'; it has paper, default"):
+        list(wanted_runs(Plan(("transformer",), ("wine",), (0,), "scripts")))
 
 
 def test_shards_are_disjoint_and_together_the_whole(tmp_path):

@@ -64,8 +64,10 @@ def run(
         positions of the category columns.
     seeds : str
         Such as `0-19` or `0,3,7`; each seed is another split.
-    preset : {"paper", "default"}
-        Settings of NPT-AD and the Transformer: the paper's, or the library's.
+    preset : {"paper", "scripts", "default"}
+        Settings of NPT-AD and the Transformer: those of the paper's text, of its authors' scripts, or the library's. A
+        run with the paper's settings has the figures under all scoring rules, so that a preset that differs in the rule
+        alone needs no other run.
     set_ : list of str
         Change a setting of the preset, such as `--set n_steps=1000`; methods without presets ignore it.
     jobs : int
@@ -154,7 +156,7 @@ def status(
     from nptad.bench.progress import describe
     from nptad.bench.protocol import parse_name
     from nptad.bench.registry import METHODS, method_spec
-    from nptad.bench.stats import is_current
+    from nptad.bench.series import is_current
     from nptad.bench.store import read_records
 
     wanted = _seeds(seeds)
@@ -168,7 +170,9 @@ def status(
             find_dataset(parse_name(row)[0])
     records = [r for r in records if r["dataset"] in rows and r["method"] in names]
     present = {(r["method"], r["preset"]) for r in records}
-    columns = [(name, preset) for name in names for preset in ("paper", "default", "") if (name, preset) in present]
+    columns = [
+        (name, preset) for name in names for preset in ("paper", "scripts", "default", "") if (name, preset) in present
+    ]
 
     counts = {}
     for dataset in rows:

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from matplotlib.transforms import Bbox
 
 from nptad.bench.datasets import DATASETS
-from nptad.bench.stats import (
+from nptad.bench.series import (
     MethodColumn,
     Results,
     columns_of,
@@ -21,9 +21,8 @@ from nptad.bench.stats import (
     count_datasets,
     gather,
     main_columns,
-    mean_ranks,
-    spread,
 )
+from nptad.bench.stats import mean_ranks, spread
 from nptad.bench.store import require_records
 from nptad.bench.tables import CONTAMINATION, NPT_AD, published_f1
 

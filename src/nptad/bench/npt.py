@@ -1,7 +1,7 @@
 """NPT-AD and the Transformer in the benchmark: several seeds train as one stack, and all scoring rules are measured.
 
-The paper preset is one member, trained on all training rows, as in the paper. The default preset is the estimator with
-its defaults.
+The presets of the paper are one member, trained on all training rows, as in the paper. The default preset is the
+estimator with its defaults.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from nptad.bench.protocol import Clock, Scored, Split
-from nptad.bench.rules import RULES, rule_of
+from nptad.bench.rules import RULES, rule_name
 from nptad.detector import NPTAD
 from nptad.errors import TableWarning
 from nptad.nn.masks import mask_bank
@@ -110,8 +110,8 @@ def _score(ensemble: Ensemble, train: np.ndarray, test: np.ndarray, settings: Se
         chosen = np.random.default_rng(0).permutation(len(train))[:_REFERENCE_ROWS]
         self_index = torch.from_numpy(ensemble.assign_members(train[chosen]).self_index)
         reference = _losses(member, train[chosen], ensemble.masks, self_index)
-    scores = rule_of(settings.aggregation, settings.scale_masks)(losses, reference)
-    return Scored(scores, clock, {name: rule(losses, reference) for name, rule in RULES.items()})
+    scores = {name: rule(losses, reference) for name, rule in RULES.items()}
+    return Scored(scores[rule_name(settings.aggregation, settings.scale_masks)], clock, scores)
 
 
 def _losses(member: Member, x: np.ndarray, masks: Tensor, self_index: Tensor | None = None) -> np.ndarray:

@@ -15,11 +15,12 @@ from typing import Any
 import numpy as np
 import torch
 
+from nptad.bench.datasets import find_dataset
 from nptad.bench.methods.scaling import Scaler, Scaling, subsample
 from nptad.bench.npt import run_estimator, run_single_members, stack_size
 from nptad.bench.own import import_own, is_own
 from nptad.bench.presets import Preset, preset_settings
-from nptad.bench.protocol import Clock, Scored, Split, as_method, one_hot
+from nptad.bench.protocol import Clock, Scored, Split, as_method, one_hot, parse_name
 from nptad.errors import InputError
 from nptad.settings import Settings, default_members
 
@@ -36,6 +37,16 @@ class Shape:
     n_rows: int  # training and test rows together
 
 
+def shape_of(dataset: str) -> Shape:
+    """The sizes of a data set under the paper's protocol, without loading it."""
+    name, share = parse_name(dataset)
+    entry = find_dataset(name)
+    n_train = (entry.n - entry.anomalies) // 2
+    if share:
+        n_train += round(n_train * share / (1 - share))
+    return Shape(name, n_train, entry.d, entry.n)
+
+
 @dataclass(frozen=True)
 class MethodSpec:
     """A method as the benchmark knows it."""
@@ -46,7 +57,7 @@ class MethodSpec:
     configure: Callable[[Preset, Shape], Config]  # the configuration for a data set; it can be written as JSON
     run: Callable[[list[Split], list[int], Config], Iterator[Scored]]  # fit and score each split with its seed
     stack: Callable[[Config, Shape], int] = lambda config, shape: 1  # how many seeds a call of ``run`` takes
-    has_presets: bool = False  # whether the configuration depends on the preset
+    presets: tuple[Preset, ...] = ()  # those it has a configuration for; none if it has the same under all
     default_version: int = 1  # under the default preset, whose score changes more often than the paper's
     fixed: tuple[str, ...] = ()  # settings that define the method and cannot be changed
     note: str = ""  # what a reader of the results has to know
@@ -161,15 +172,15 @@ def one_class_svm() -> Any:
     return OneClassSVM(nu=0.1)
 
 
-def _npt_method(name: str, label: str, **fixed: Any) -> MethodSpec:
+def _npt_method(name: str, label: str, presets: tuple[Preset, ...], **fixed: Any) -> MethodSpec:
     """NPT-AD, or the variant with these fixed settings."""
 
     def configure(preset: Preset, shape: Shape) -> Config:
         settings = preset_settings(preset, shape.dataset, shape.n_train, shape.n_features)
-        n_members = 1 if preset == "paper" else default_members(shape.n_train)
+        n_members = default_members(shape.n_train) if preset == "default" else 1
         return {**replace(settings, **fixed).to_dict(), "n_members": n_members}
 
-    return MethodSpec(name, label, 1, configure, _run_npt, _stack_npt, True, default_version=2, fixed=tuple(fixed))
+    return MethodSpec(name, label, 1, configure, _run_npt, _stack_npt, presets, default_version=2, fixed=tuple(fixed))
 
 
 def _run_library(splits: list[Split], seeds: list[int], config: Config) -> Iterator[Scored]:
@@ -180,8 +191,8 @@ _BASELINES = "nptad.bench.methods."
 METHODS: dict[str, MethodSpec] = {
     spec.name: spec
     for spec in (
-        _npt_method("npt-ad", "NPT-AD"),
-        _npt_method("transformer", "Transformer", row_attention="none"),
+        _npt_method("npt-ad", "NPT-AD", ("paper", "scripts", "default")),
+        _npt_method("transformer", "Transformer", ("paper", "default"), row_attention="none"),
         MethodSpec("nptad", "nptad", 1, lambda preset, shape: {}, _run_library, note=_NOTES["nptad"]),
         replace(
             array_method("mask-knn", "Mask-KNN", _BASELINES + "mask_knn:MaskKNN", scaling="standard"),

@@ -29,30 +29,31 @@ def _surprise(losses: np.ndarray, reference: np.ndarray) -> np.ndarray:
     return -np.log((1 + at_least) / (1 + len(reference)))
 
 
-def rule_of(aggregation: Aggregation, scale_masks: bool) -> ScoringRule:
-    """The rule that the library applies to the losses under all masks, before the distance to the nearest row is added.
-
-    The library also bounds what one training row adds to a mask's mean, which matters for extreme rows only.
-    """
-
-    def rule(losses: np.ndarray, reference: np.ndarray) -> np.ndarray:
-        losses = scaled(losses, reference) if scale_masks else losses
-        return losses.max(axis=1) if aggregation == "max" else losses.mean(axis=1)
-
-    return rule
-
-
 RULES: dict[str, ScoringRule] = {
-    "mean": rule_of("mean", scale_masks=False),
-    "max": rule_of("max", scale_masks=False),
-    "scaled_mean": rule_of("mean", scale_masks=True),
-    "scaled_max": rule_of("max", scale_masks=True),
+    "mean": lambda losses, reference: losses.mean(axis=1),
+    "max": lambda losses, reference: losses.max(axis=1),
+    "scaled_mean": lambda losses, reference: scaled(losses, reference).mean(axis=1),
+    "scaled_max": lambda losses, reference: scaled(losses, reference).max(axis=1),
     "log": lambda losses, reference: np.log1p(scaled(losses, reference)).mean(axis=1),
     "quantile": lambda losses, reference: _surprise(losses, reference).mean(axis=1),
 }
 RULES_TEXT = (
-    "mean and max of the losses under all masks are the paper's. scaled_mean and scaled_max first divide each mask's "
-    "loss by its mean over training rows. log is the mean logarithm of 1 + such a quotient. quantile is the mean of "
-    "minus the logarithm of the share of training rows with at least this loss. These are up to 500 training rows, "
-    "each with its own entry left out of the context."
+    "mean of the losses under all masks is the paper's. The authors' scripts take max on wine, cardio and ionosphere; "
+    "they scale masks, by test rows, on vertebral (mean), glass, arrhythmia and optdigits (max). scaled_mean and "
+    "scaled_max first divide each mask's loss by its mean over training rows. log is the mean logarithm of 1 plus such "
+    "a quotient. quantile is the mean of minus the logarithm of the share of training rows with at least this loss. "
+    "These are up to 500 training rows, each with its own entry left out of the context."
 )
+
+
+def rule_name(aggregation: Aggregation, scale_masks: bool) -> str:
+    """The rule of these settings.
+
+    The library also bounds what one training row adds to a mask's mean, which matters for extreme rows only.
+
+    Examples
+    --------
+    >>> rule_name("mean", scale_masks=False), rule_name("max", scale_masks=True)
+    ('mean', 'scaled_max')
+    """
+    return f"scaled_{aggregation}" if scale_masks else aggregation

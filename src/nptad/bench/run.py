@@ -15,11 +15,9 @@ from typing import Any
 import psutil
 from joblib import Parallel, delayed
 
-from nptad.bench.datasets import find_dataset
 from nptad.bench.presets import Preset
-from nptad.bench.protocol import parse_name
-from nptad.bench.registry import METHODS, Config, MethodSpec, Shape, find_method
-from nptad.bench.store import Key, RunRecord, append_record, config_hash, key_of, read_records
+from nptad.bench.registry import METHODS, Config, MethodSpec, find_method, shape_of
+from nptad.bench.store import Key, RunRecord, append_record, key_of, read_records
 from nptad.bench.worker import Task
 from nptad.errors import DataError, InputError
 from nptad.processes import Child
@@ -49,20 +47,12 @@ class Plan:
     changes: tuple[tuple[str, object], ...] = ()  # settings that differ from the preset's
 
 
-def shape_of(dataset: str) -> Shape:
-    """The sizes of a data set under the paper's protocol, without loading it."""
-    name, share = parse_name(dataset)
-    entry = find_dataset(name)
-    n_train = (entry.n - entry.anomalies) // 2
-    if share:
-        n_train += round(n_train * share / (1 - share))
-    return Shape(name, n_train, entry.d, entry.n)
-
-
 def configuration(spec: MethodSpec, dataset: str, plan: Plan) -> Config:
     """The configuration of a method on a data set, with the asked changes."""
+    if spec.presets and plan.preset not in spec.presets:
+        raise InputError(f"{spec.name} has no preset {plan.preset!r}; it has {', '.join(spec.presets)}.")
     config = spec.configure(plan.preset, shape_of(dataset))
-    changes = dict(plan.changes) if spec.has_presets else {}
+    changes = dict(plan.changes) if spec.presets else {}
     free = [name for name in config if name not in spec.fixed]
     unknown = [name for name in changes if name not in free]
     if unknown:
@@ -72,15 +62,15 @@ def configuration(spec: MethodSpec, dataset: str, plan: Plan) -> Config:
 
 def wanted_runs(plan: Plan) -> Iterator[Task]:
     """Every run of the plan as a task of one seed, data set by data set."""
-    if plan.changes and not any(find_method(method).has_presets for method in plan.methods):
-        takers = " and ".join(spec.name for spec in METHODS.values() if spec.has_presets)
+    if plan.changes and not any(find_method(method).presets for method in plan.methods):
+        takers = " and ".join(spec.name for spec in METHODS.values() if spec.presets)
         raise InputError(f"--set changes settings of {takers}; {', '.join(plan.methods)} take none.")
     for dataset in plan.datasets:
         for method in plan.methods:
             spec = find_method(method)
             config = configuration(spec, dataset, plan)
             stack = spec.stack(config, shape_of(dataset))
-            preset = plan.preset if spec.has_presets else ""
+            preset = plan.preset if spec.presets else ""
             for seed in plan.seeds:
                 yield Task(dataset, method, preset, spec.version_under(preset), config, (seed,), None, 1, stack)
 
@@ -120,7 +110,7 @@ def _share(plan: Plan, shard: tuple[int, int]) -> Iterator[Task]:
 
 
 def _key(run: Task) -> Key:
-    return run.dataset, run.method, config_hash(run.config), run.seeds[0], run.version
+    return key_of(run.record(run.seeds[0], "planned"))
 
 
 def run_tasks(

@@ -1,7 +1,8 @@
 """The results of runs as lines of JSON, one file per data set: safe to append to, to kill and to merge with git.
 
 A run is known by its key: data set, method, hash of the configuration, seed, and the version of the method, which is
-raised when a change of code changes its results. Of several records with one key the last counts; a finished run beats
+raised when a change of code changes its results. The choice of a scoring rule is no part of the key where a run has the
+figures under all rules. Of several records with one key the last counts; a finished run beats
 a failed one, whatever the order in which their files are read.
 """
 
@@ -25,9 +26,23 @@ def config_hash(config: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(config, sort_keys=True).encode()).hexdigest()[:12]
 
 
+def without_rule(config: dict[str, Any]) -> dict[str, Any]:
+    """The configuration of what is trained: of a single model, the choice of a scoring rule makes no other run.
+
+    Examples
+    --------
+    >>> without_rule({"n_steps": 9, "aggregation": "max", "scale_masks": True, "n_members": 1})
+    {'n_steps': 9, 'n_members': 1}
+    """
+    if config.get("n_members") != 1 or config.get("aggregation") == "nearest":
+        return config
+    return {name: value for name, value in config.items() if name not in ("aggregation", "scale_masks")}
+
+
 def key_of(record: RunRecord) -> Key:
     """What identifies a run."""
-    return (record["dataset"], record["method"], record["config_hash"], record["seed"], record["version"])
+    trained = config_hash(without_rule(record["config"]))
+    return (record["dataset"], record["method"], trained, record["seed"], record["version"])
 
 
 def append_record(directory: Path, record: RunRecord, shard: str = "") -> None:
