@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import ClassVar
 
 import numpy as np
@@ -79,9 +78,10 @@ class UnseenValues(CellView):
     def explain(self, x: np.ndarray) -> np.ndarray:
         """What each new value adds."""
         shares = np.zeros(x.shape)
-        for j, (start, end) in enumerate(pairwise(self.starts)):
-            new = ~np.isnan(x[:, j]) & ~np.isin(x[:, j], self.values[start:end])
-            shares[new, j] = self.costs[j]
+        for j in np.flatnonzero(self.costs > 0):  # 0 in a column where every value is new
+            known, cells = self.values[self.starts[j] : self.starts[j + 1]], x[:, j]
+            nearest = known[np.searchsorted(known, cells).clip(max=len(known) - 1)]
+            shares[~np.isnan(cells) & (nearest != cells), j] = self.costs[j]
         return shares
 
 

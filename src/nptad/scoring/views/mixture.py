@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import accumulate, pairwise
 from typing import ClassVar
 
@@ -124,32 +125,48 @@ class MixtureDensity(View):
         """Log density of rows under one mixture, (n,)."""
         logs = np.empty((len(components), len(z)))
         missing = np.isnan(z)
+        gaps = missing.sum(axis=1)
         for t, c in enumerate(components):
-            covariance = self.covariances[c]
             difference = np.where(missing, 0.0, z - self.means[c])
-            if covariance.ndim == 1:
-                squared = (difference**2 / covariance).sum(axis=1)
-                spread = np.log(covariance).sum()
+            if self.covariances.ndim == 2:
+                squared = (difference**2 / self.covariances[c]).sum(axis=1)
             else:
-                squared = _squared_distances(difference, covariance, missing)
-                spread = np.linalg.slogdet(covariance)[1]
-            logs[t] = self.log_weights[c] - (squared + missing.sum(axis=1) + spread) / 2
+                squared = _squared_lengths(difference, self._factors[c], missing)
+            logs[t] = self.log_weights[c] - (squared + gaps + self._spreads[c]) / 2
         return logsumexp(logs, axis=0) - z.shape[1] * np.log(2 * np.pi) / 2
 
+    @cached_property
+    def _factors(self) -> np.ndarray:
+        """Of each component the matrix W with W'W the inverse of its covariance, (T, D, D)."""
+        return np.linalg.inv(np.linalg.cholesky(self.covariances))
 
-def _squared_distances(difference: np.ndarray, covariance: np.ndarray, missing: np.ndarray) -> np.ndarray:
-    """Squared Mahalanobis lengths of rows (n, D) that are 0 where cells are missing, over the known cells, (n,)."""
-    whole = np.linalg.solve(np.linalg.cholesky(covariance), difference.T)
-    squared = (whole**2).sum(axis=0)
-    gaps = np.flatnonzero(missing.any(axis=1))
-    at_once = max(1, _CELLS_AT_ONCE // covariance.size)
-    for start in range(0, len(gaps), at_once):
-        rows = gaps[start : start + at_once]
-        known = ~missing[rows]
-        # The identity in the rows and columns of missing cells makes them independent of the others.
-        reduced = np.where(known[:, :, None] & known[:, None, :], covariance, np.eye(len(covariance)))
-        solved = np.linalg.solve(reduced, difference[rows, :, None])[:, :, 0]
-        squared[rows] = (difference[rows] * solved).sum(axis=1)
+    @cached_property
+    def _spreads(self) -> np.ndarray:
+        """Log of the determinant of the covariance of each component, (T,)."""
+        if self.covariances.ndim == 2:
+            return np.log(self.covariances).sum(axis=1)
+        return -2 * np.log(np.diagonal(self._factors, axis1=1, axis2=2)).sum(axis=1)
+
+
+def _squared_lengths(difference: np.ndarray, factor: np.ndarray, missing: np.ndarray) -> np.ndarray:
+    """Squared Mahalanobis lengths of rows (n, D) that are 0 where cells are missing, over the known cells, (n,).
+
+    With P the inverse of the covariance, the inverse of a block of the covariance is the same block of P minus what the
+    other cells explain. So a row costs an equation for each missing cell, not one for each known cell.
+    """
+    whole = difference @ factor.T
+    squared = (whole**2).sum(axis=1)
+    n_missing = missing.sum(axis=1)
+    for count in np.unique(n_missing[n_missing > 0]):
+        rows = np.flatnonzero(n_missing == count)
+        at_once = max(1, _CELLS_AT_ONCE // (count * len(factor)))
+        for start in range(0, len(rows), at_once):
+            block = rows[start : start + at_once]
+            cells = np.nonzero(missing[block])[1].reshape(len(block), count)
+            columns = factor.T[cells]
+            precision = columns @ columns.transpose(0, 2, 1)
+            pull = columns @ whole[block, :, None]
+            squared[block] -= (pull * np.linalg.solve(precision, pull)).sum(axis=(1, 2))
     return squared
 
 

@@ -1,0 +1,225 @@
+"""What the default score costs: beside the network on sets of the paper, and as tables grow.
+
+    python benchmarks/cost.py              # both stages; what is in results/cost.csv is not repeated
+    python benchmarks/cost.py growth       # a few minutes; `sets` trains networks for an hour and more
+
+`sets`: fitting and scoring one split of nine sets by the default score and by the network that was the default before
+it, `NPTAD(settings="network")`. `growth`: the default score on random tables, one size after the other growing.
+
+Every measurement runs in a process of its own with one thread. Processor seconds, not those of a clock, so that a busy
+machine changes them little.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+import os
+import platform
+import subprocess
+import sys
+import time
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+
+import numpy as np
+
+from nptad.io.atomic import replacing
+
+ROOT = Path(__file__).parents[1]
+DATA = Path(os.environ.get("NPTAD_DATA", ROOT.parent / "shared" / "data"))
+RESULTS = ROOT / "results"
+STAGES = ("sets", "growth")
+SETS = ("wine", "wbc", "annthyroid", "cardio", "pendigits", "letter", "satimage2", "optdigits", "arrhythmia")
+METHODS = ("default", "network")
+GROWTH = {
+    "training rows": tuple((rows, 10) for rows in (500, 1000, 2000, 5000, 10_000, 20_000, 50_000, 100_000)),
+    "columns": tuple((5000, columns) for columns in (2, 5, 10, 20, 50, 100, 200, 500)),
+    "wide tables": ((200, 500), (500, 2000)),
+}
+"""Rows and columns of the training tables."""
+SCORED = {"training rows": 20_000, "columns": 2000, "wide tables": 1000}
+"""New rows that are scored."""
+SINGLE_ROWS = 100
+"""Rows that are scored one by one."""
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One line of the result."""
+
+    stage: str
+    method: str
+    table: str
+    rows: int
+    """Training rows."""
+    columns: int
+    scored: int
+    fit_seconds: float
+    score_seconds: float
+    row_ms: float
+    """Milliseconds for a call with a single row."""
+    peak_mib: int
+    f1: float = 0.0
+    auroc: float = 0.0
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        """What was measured."""
+        return self.stage, self.method, self.table, str(self.rows), str(self.columns)
+
+
+def random_rows(n_rows: int, n_columns: int, seed: int) -> np.ndarray:
+    """Numbers that depend on three hidden ones."""
+    weights = np.random.default_rng(0).normal(size=(3, n_columns))
+    random = np.random.default_rng(seed)
+    return random.normal(size=(n_rows, 3)) @ weights + 0.5 * random.normal(size=(n_rows, n_columns))
+
+
+def measure(stage: str, method: str, table: str, rows: int, columns: int) -> Measured:
+    """Fit and score in this process."""
+    import resource
+
+    import torch
+
+    from nptad import NPTAD
+    from nptad.bench.datasets import load
+    from nptad.bench.protocol import metrics, split_table
+
+    torch.set_num_threads(1)
+    detector, truth = NPTAD(settings="network" if method == "network" else None, random_state=0), None
+    if stage == "sets":
+        split = split_table(load(table, DATA), seed=0)
+        train, test, truth = split.train, split.test, split.truth
+        detector.set_params(categorical_features=split.categorical or None)
+    else:
+        train, test = random_rows(rows, columns, 1), random_rows(SCORED[table], columns, 2)
+    started = time.process_time()
+    detector.fit(train)
+    fitted = time.process_time()
+    scores = detector.score_samples(test)
+    scored = time.process_time()
+    for row in range(SINGLE_ROWS):
+        detector.score_samples(test[row % len(test)][None])
+    ended = time.process_time()
+    found = {} if truth is None else metrics(truth, -scores)
+    return Measured(
+        *(stage, method, table, *train.shape, len(test)),
+        fit_seconds=round(fitted - started, 3),
+        score_seconds=round(scored - fitted, 3),
+        row_ms=round(1000 * (ended - scored) / SINGLE_ROWS, 2),
+        peak_mib=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
+        **{name: found[name] for name in ("f1", "auroc") if name in found},
+    )
+
+
+def run_child(key: tuple[str, ...]) -> Measured:
+    """The same in a new process with one thread."""
+    variables = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+    command = [sys.executable, "-W", "ignore", __file__, "--child", json.dumps(key)]
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, env={**os.environ, **variables})
+    return Measured(**json.loads(done.stdout.splitlines()[-1]))
+
+
+def wanted(stage: str) -> list[tuple[str, ...]]:
+    """The measurements of a stage: stage, method, table, rows, columns; a set knows its own size."""
+    if stage == "sets":
+        return [(stage, method, name, "", "") for name in SETS for method in METHODS]
+    sizes = [(table, *size) for table, all_sizes in GROWTH.items() for size in all_sizes]
+    return [(stage, "default", table, str(rows), str(columns)) for table, rows, columns in sizes]
+
+
+def read_results(path: Path) -> list[Measured]:
+    """What was measured before."""
+    if not path.exists():
+        return []
+    kinds = {field.name: {"int": int, "float": float}.get(str(field.type), str) for field in fields(Measured)}
+    with path.open(newline="", encoding="utf-8") as file:
+        return [Measured(**{name: kinds[name](text) for name, text in row.items()}) for row in csv.DictReader(file)]
+
+
+def write_results(measured: list[Measured]) -> None:
+    """Table and page."""
+    with replacing(RESULTS / "cost.csv") as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, [field.name for field in fields(Measured)], lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(asdict(one) for one in measured)
+    with replacing(RESULTS / "cost.md") as temporary:
+        temporary.write_text(page(measured), encoding="utf-8")
+
+
+def page(measured: list[Measured]) -> str:
+    """The result in Markdown."""
+    lines = [
+        "# What the default score costs",
+        "",
+        f"Generated by `python benchmarks/cost.py` from `cost.csv`. Processor seconds, one thread, each measurement in "
+        f"a process of its own. Peak memory is that of the whole process, torch included. {os.cpu_count()} cores, "
+        f"{platform.machine()}, Python {platform.python_version()}.",
+    ]
+    found = {(one.table, one.method): one for one in measured if one.stage == "sets"}
+    names = [name for name in SETS if all((name, method) in found for method in METHODS)]
+    if names:
+        lines += [
+            "",
+            "## Beside the network",
+            "",
+            "Fitting and scoring one split (seed 0) of the paper's protocol. The network is `NPTAD(settings="
+            '"network")`, the default before. F1 (as many flags as anomalies) and AUROC in %.',
+            "",
+            "| set | training rows | columns | network, s | default, s | times less | F1 network | F1 default "
+            "| AUROC network | AUROC default |",
+            "|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|",
+        ]
+        for name in names:
+            new, old = (found[name, method] for method in METHODS)
+            new_seconds, old_seconds = (one.fit_seconds + one.score_seconds for one in (new, old))
+            lines.append(
+                f"| {name} | {new.rows:,} | {new.columns} | {old_seconds:.1f} | {new_seconds:.2f} "
+                f"| {old_seconds / new_seconds:,.0f} | {old.f1:.1f} | {new.f1:.1f} | {old.auroc:.1f} "
+                f"| {new.auroc:.1f} |"
+            )
+    for table in GROWTH:
+        sizes = [one for one in measured if one.stage == "growth" and one.table == table]
+        if sizes:
+            lines += [
+                "",
+                f"## {table.capitalize()}",
+                "",
+                f"Random numbers that depend on three hidden ones; {SCORED[table]:,} new rows are scored at once, "
+                f"{SINGLE_ROWS} more one by one.",
+                "",
+                "| training rows | columns | fit, s | score, us a row | one row alone, ms | peak memory, MiB |",
+                "|---:|---:|---:|---:|---:|---:|",
+            ]
+        for one in sorted(sizes, key=lambda one: (one.rows, one.columns)):
+            lines.append(
+                f"| {one.rows:,} | {one.columns} | {one.fit_seconds:.2f} | {1e6 * one.score_seconds / one.scored:.0f} "
+                f"| {one.row_ms:.1f} | {one.peak_mib:,} |"
+            )
+    return "\n".join(lines) + "\n"
+
+
+def main() -> None:
+    """Measure what is missing."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("stages", nargs="*", metavar="stage", help=f"of {', '.join(STAGES)}; all by default")
+    parser.add_argument("--child", help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.child:
+        stage, method, table, rows, columns = json.loads(arguments.child)
+        print(json.dumps(asdict(measure(stage, method, table, int(rows or 0), int(columns or 0)))))
+        return
+    for stage in arguments.stages or STAGES:
+        for key in wanted(stage):
+            known = read_results(RESULTS / "cost.csv")
+            if not any(one.key[: 3 if stage == "sets" else 5] == key[: 3 if stage == "sets" else 5] for one in known):
+                measured = run_child(key)
+                write_results([*read_results(RESULTS / "cost.csv"), measured])
+                print(measured, flush=True)
+    print(page(read_results(RESULTS / "cost.csv")))
+
+
+if __name__ == "__main__":
+    main()
