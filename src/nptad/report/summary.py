@@ -83,12 +83,12 @@ def summarise(
           ``p_value``, ``flagged``, ``label``, ``in_training``, ``reasons`` (``column``, ``seen``, ``expected``,
           ``contribution``, ``share`` of the score, ``probability`` of a seen category, ``nearest``: the value in the
           row nearest in all other columns, if that difference counts most; ``suspicious``: whether it is one of the
-          cells without which the row would be ordinary; ``view`` that the cell contributes most to), ``gaps`` (None or
-          a sentence about many empty cells), ``others`` (``n``
-          other cells and their ``share``), ``by_view`` (what each view contributes to the score), ``similar_rows``
-          (``row``, ``cells``), ``nearest`` (training ``row``, ``distance``, ``cells`` in the columns of the first three
-          reasons; None if distances do not count), ``attended_rows`` (``row``, ``weight``, ``cells``),
-          ``training_share``
+          cells without which the row would be ordinary; ``view`` that the cell contributes most to; ``similar``: None
+          or what most of the similar rows have, ``low``, ``high``, ``n_inside`` of ``n_rows``, ``has_seen``), ``gaps``
+          (None or a sentence about many empty cells), ``others`` (``n`` other cells and their ``share``), ``by_view``
+          (what each view contributes to the score), ``similar_rows`` (``row``, ``cells``), ``nearest`` (training
+          ``row``, ``distance``, ``cells`` in the columns of the first three reasons; None if distances do not count),
+          ``attended_rows`` (``row``, ``weight``, ``cells``), ``training_share``
         * ``heat_map``: ``columns``, largest shares first, and ``shares`` of the score for each listed row
         * ``labels``: None or the result of :func:`nptad.metrics.judge`
         * ``training``: ``n_rows``, ``n_calibration``, ``network``: None or its ``n_context`` (rows in the context),
