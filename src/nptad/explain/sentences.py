@@ -42,7 +42,7 @@ def reasons_text(why: RowExplanation) -> str:
 
     Examples
     --------
-    >>> from nptad.explain.result import CellReason
+    >>> from nptad.explain.result import CellReason, RowExplanation
     >>> seen = {"x": (0.0, 5.8), "y": (0.0, 5.9), "z": (0.0, 3.6), "depth": (61.5, 61.9)}
     >>> reasons = [CellReason(name, *cells, 1.0, suspicious=name != "depth") for name, cells in seen.items()]
     >>> reasons_text(RowExplanation(0, 4.0, tuple(reasons), (), 0.0, None))
