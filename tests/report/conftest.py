@@ -118,6 +118,9 @@ def large_summary(summary: dict[str, Any]) -> dict[str, Any]:
                 "probability": 0.01,
                 "nearest": cell() if j % 2 else None,
                 "suspicious": False,
+                "similar": {"low": cell(), "high": cell(), "n_inside": 8, "n_rows": 10, "has_seen": False}
+                if j % 3 == 0
+                else None,
                 "view": None,
                 "column_number": (row + 7 * j) % 50,
                 "position": draw.choice([-1.0, 0.3, 2.0, None]),

@@ -293,13 +293,14 @@ def test_the_page_can_be_loaded_in_every_phase(phase):
 def test_the_page_says_how_likely_a_category_was_that_was_expected_and_what_the_nearest_row_has():
     reason = {"column": "kind", "seen": "p", "expected": "p", "probability": 0.07, "nearest": None, "view": None}
     near = {"column": "size", "seen": 7.0, "expected": 2.0, "probability": None, "nearest": 3.25, "view": None}
+    reasons = [{**found, "similar": None} for found in (reason, near)]
     row = {"row": 3, "names": [], "score": "2", "p_value": "0.01", "label": None}
     digest = {"statement": "", "meaning": "", "notes": [], "n_flagged": 1, "names": [], "labelled": False}
     job = jobs.Job("j", "t.csv", 60, [{}], Choices(("category",)))
     page = render(
         "result",
         job=job,
-        digest={**digest, "rows": [{**row, "reasons": [reason, near]}]},
+        digest={**digest, "rows": [{**row, "reasons": reasons}]},
         form_token="",
         config=None,
     ).body.decode()

@@ -10,8 +10,8 @@ from rich.console import Console
 from rich.table import Column, Table
 from rich.text import Text
 
-from nptad.explain.result import Explanation
-from nptad.explain.sentences import headline, reasons_text
+from nptad.explain.result import CellReason, Explanation
+from nptad.explain.sentences import headline, interval_text, reasons_text
 from nptad.metrics import judge
 from nptad.wording import CONTROLS, cell, estimate, figure, percent, plural, visible
 
@@ -86,6 +86,12 @@ def print_quality(detection: Detection, labels: np.ndarray) -> None:
     )
 
 
+def _expected(reason: CellReason) -> str:
+    if reason.similar is not None:
+        return interval_text(reason.similar)
+    return "" if reason.expected is None else estimate(reason.expected)
+
+
 def print_explanation(explanation: Explanation) -> None:
     """Print for each row its cells, its nearest training row, and the views or the attended training rows."""
     console = Console()
@@ -105,7 +111,7 @@ def print_explanation(explanation: Explanation) -> None:
             table.add_row(
                 Text(visible(str(reason.column))),
                 Text(cell(reason.seen)),
-                Text("" if reason.expected is None else estimate(reason.expected)),
+                Text(_expected(reason)),
                 Text(in_nearest if by_network else reason.view or ""),
                 "" if reason.probability is None else percent(reason.probability),
                 figure(reason.contribution),

@@ -7,6 +7,7 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from nptad.errors import NPTADError
+from nptad.explain.sentences import similar_text
 from nptad.tables.schema import Category
 from nptad.wording import FEW_LETTERS, cell, estimate, figure, percent, plural, shorten
 
@@ -41,11 +42,10 @@ def _name(reason: CellReason) -> str:
 
 
 def _values(reason: CellReason) -> str:
-    how_often = "likely" if reason.view is None else "of similar rows"
-    probability = "" if reason.probability is None else f" ({percent(reason.probability)} {how_often})"
+    if reason.similar is not None:
+        return f"{cell(reason.seen, FEW_LETTERS)}, {similar_text(reason.similar)}"
+    probability = "" if reason.probability is None else f" ({percent(reason.probability)} likely)"
     expected = "a rare value" if reason.expected is None else estimate(reason.expected, FEW_LETTERS)
-    if reason.view is not None:
-        return f"{cell(reason.seen, FEW_LETTERS)}{probability}, similar rows have {expected}"
     nearest = "" if reason.nearest is None else f", a similar row has {cell(reason.nearest, FEW_LETTERS)}"
     return f"{cell(reason.seen, FEW_LETTERS)}{probability}, expected {expected}{nearest}"
 

@@ -18,6 +18,23 @@ EXPLAINED_ROWS = 10
 
 
 @dataclass(frozen=True)
+class SimilarValues:
+    """What most of the similar training rows have in one column."""
+
+    low: Category
+    """The smallest of their numbers or times; their category."""
+    high: Category
+    """The largest; their category."""
+    n_inside: int
+    """How many of the similar rows have it: all of them, if the value seen lies outside; else at least four fifths of
+    them for numbers, in the shortest interval, and the most frequent category."""
+    n_rows: int
+    """How many similar rows have a value in the column."""
+    has_seen: bool
+    """Whether the value seen is one of these, so that the similar rows are no reason."""
+
+
+@dataclass(frozen=True)
 class CellReason:
     """One cell of a row and its part in the row's score."""
 
@@ -43,6 +60,8 @@ class CellReason:
     most of the contribution is not due to the distance. Always None without a network."""
     suspicious: bool = False
     """Whether the cell is one of those without which the row would be ordinary; always False with a network."""
+    similar: SimilarValues | None = None
+    """What the similar training rows have. None with a network, for a rare category, or if they have no value."""
     view: str | None = None
     """The view of the row to which the cell contributes most; None with a network, or without a contribution."""
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from nptad.explain.result import CellReason, RowExplanation
 from nptad.scoring.views import RareGaps
-from nptad.wording import FEW_LETTERS, cell, estimate, percent, plural, shorten
+from nptad.wording import FEW_LETTERS, cell, estimate, percent, plural, shorten, similar_rows
 
 if TYPE_CHECKING:
+    from nptad.explain.result import CellReason, RowExplanation, SimilarValues
     from nptad.scoring.calibrate import Detection
 
 _REASONS = 3
@@ -42,7 +42,7 @@ def reasons_text(why: RowExplanation) -> str:
 
     Examples
     --------
-    >>> from nptad.explain.result import CellReason
+    >>> from nptad.explain.result import CellReason, RowExplanation
     >>> seen = {"x": (0.0, 5.8), "y": (0.0, 5.9), "z": (0.0, 3.6), "depth": (61.5, 61.9)}
     >>> reasons = [CellReason(name, *cells, 1.0, suspicious=name != "depth") for name, cells in seen.items()]
     >>> reasons_text(RowExplanation(0, 4.0, tuple(reasons), (), 0.0, None))
@@ -68,20 +68,28 @@ def gaps_text(why: RowExplanation) -> str | None:
 
 
 def _equal_values(reasons: list[CellReason]) -> list[list[CellReason]]:
-    """Groups of cells with the same value, in the order of their first cells."""
-    groups: dict[tuple[object, bool], list[CellReason]] = {}
+    """Groups of cells with the same value that are compared with as many rows, in the order of their first cells."""
+    groups: dict[tuple[str, bool, str], list[CellReason]] = {}
     for reason in reasons:
-        groups.setdefault((_seen(reason), reason.expected in (None, reason.seen)), []).append(reason)
+        groups.setdefault((_seen(reason), _is_unlike(reason), _who(reason)), []).append(reason)
     return list(groups.values())
 
 
 def _of_cells(reasons: list[CellReason]) -> str:
-    first, is_unlike = reasons[0], reasons[0].expected not in (None, reasons[0].seen)
-    if len(reasons) == 1 or not is_unlike:
+    if len(reasons) == 1 or not _is_unlike(reasons[0]):
         return "; ".join(map(_of_cell, reasons))
     names = _listed([shorten(str(reason.column), FEW_LETTERS) for reason in reasons])
-    values = _listed([estimate(reason.expected, FEW_LETTERS) for reason in reasons])
-    return f"{names} are {_seen(first)}, {_who(first)} {values}"
+    values = _listed(
+        [estimate(r.expected, FEW_LETTERS) if r.similar is None else interval_text(r.similar) for r in reasons]
+    )
+    return f"{names} are {_seen(reasons[0])}, {_who(reasons[0])} {values}"
+
+
+def _is_unlike(reason: CellReason) -> bool:
+    """Whether the value seen differs from what was expected."""
+    if reason.similar is not None:
+        return not reason.similar.has_seen
+    return reason.expected not in (None, reason.seen)
 
 
 def _listed(texts: list[str]) -> str:
@@ -97,10 +105,30 @@ def _seen(reason: CellReason) -> str:
 
 
 def _who(reason: CellReason) -> str:
-    return "expected" if reason.view is None else "similar rows have"
+    return "expected" if reason.similar is None else similar_rows(reason.similar.n_inside, reason.similar.n_rows)
+
+
+def similar_text(values: SimilarValues) -> str:
+    """What similar rows have, in a few words.
+
+    Examples
+    --------
+    >>> from nptad.explain.result import SimilarValues
+    >>> similar_text(SimilarValues(5.5, 6.1, 10, 10, has_seen=False))
+    'the 10 most similar rows have 5.5 to 6.1'
+    """
+    return f"{similar_rows(values.n_inside, values.n_rows)} {interval_text(values)}"
+
+
+def interval_text(values: SimilarValues) -> str:
+    """The values alone."""
+    low, high = (estimate(end, FEW_LETTERS) for end in (values.low, values.high))
+    return low if low == high else f"{low} to {high}"
 
 
 def _expectation(reason: CellReason) -> str:
+    if reason.similar is not None:
+        return "" if reason.similar.has_seen else f", {similar_text(reason.similar)}"
     if reason.nearest is not None:
         return f", a similar row has {cell(reason.nearest, FEW_LETTERS)}"
     if reason.expected is None:
@@ -109,4 +137,4 @@ def _expectation(reason: CellReason) -> str:
         return f", {percent(reason.probability)} likely"
     if reason.expected == reason.seen:  # unusual in itself, and so are the similar rows
         return ""
-    return f", {_who(reason)} {estimate(reason.expected, FEW_LETTERS)}"
+    return f", expected {estimate(reason.expected, FEW_LETTERS)}"

@@ -6,11 +6,12 @@ together, so that none of them decides which rows are similar.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
-from nptad.explain.result import CellReason, Explanation, NearestRow, RowExplanation
+from nptad.explain.result import CellReason, Explanation, NearestRow, RowExplanation, SimilarValues
 from nptad.progress import progress_bar
 from nptad.scoring.surprise import combine
 from nptad.scoring.view_score import ViewScore
@@ -18,10 +19,13 @@ from nptad.scoring.views import RareGaps
 from nptad.scoring.views.cells import CellView
 from nptad.tables.encode import decode_cell, encode_cells, match, plain_cell, readable
 from nptad.tables.frames import backend_of, read_columns
-from nptad.tables.schema import Schema
+from nptad.tables.schema import Column, Schema
 
 _SIMILAR_ROWS = 10
 """Rows that say what is usual for a row."""
+
+_MOST = 0.8
+"""Share of the similar rows whose values are named, if the value seen lies among all of them."""
 
 _SUSPICIOUS_CELLS = 4
 """Suspicious cells of a row at most; two others must remain."""
@@ -108,7 +112,10 @@ def _explain_block(
         reasons = []
         for j in np.lexsort((-contributions[i], ~suspicious[i])):
             column = schema.used[j]
-            usual, share = _usual(score.rows[similar[i], j], x[i, j], is_number=j < schema.layout.n_numeric)
+            found = np.sort(score.rows[similar[i], j])
+            found = found[: np.count_nonzero(~np.isnan(found))]  # NaN come last
+            is_number = j < schema.layout.n_numeric
+            usual, share = _usual(found, x[i, j], is_number=is_number)
             reasons.append(
                 CellReason(
                     column.name,
@@ -117,6 +124,7 @@ def _explain_block(
                     float(contributions[i, j]),
                     share,
                     suspicious=bool(suspicious[i, j]),
+                    similar=_similar_values(column, found, usual, x[i, j], is_number=is_number),
                     view=names[shares[i, :, j].argmax()] if shares[i, :, j].any() else None,
                 )
             )
@@ -198,12 +206,35 @@ def _usual_distance(score: ViewScore) -> float:
     return median if median > 0 else float(distances[distances > 0].mean()) if distances.any() else 1.0
 
 
-def _usual(values: np.ndarray, seen: float, *, is_number: bool) -> tuple[float, float | None]:
-    """A value that stands for those of similar rows, and the share of them with the seen category."""
-    known = values[~np.isnan(values)]
+def _usual(known: np.ndarray, seen: float, *, is_number: bool) -> tuple[float, float | None]:
+    """A value that stands for those of similar rows, ascending, and the share of them with the seen category."""
     if not len(known):
         return np.nan, None
     if is_number:
-        return float(np.sort(known)[(len(known) - 1) // 2]), None  # a value that occurs
+        return float(known[(len(known) - 1) // 2]), None  # a value that occurs
     codes, counts = np.unique(known, return_counts=True)
     return float(codes[counts.argmax()]), None if np.isnan(seen) else float((known == seen).mean())
+
+
+def _similar_values(
+    column: Column, known: np.ndarray, usual: float, seen: float, *, is_number: bool
+) -> SimilarValues | None:
+    """What most of the similar rows have, from their values in ascending order."""
+    low, high = _most(known, seen) if is_number and len(known) else (usual, usual)
+    low_value, high_value = (readable(column, decode_cell(column, end)) for end in (low, high))
+    if low_value is None or high_value is None:
+        return None
+    inside = np.count_nonzero((low <= known) & (known <= high))
+    return SimilarValues(low_value, high_value, inside, len(known), has_seen=bool(low <= seen <= high))
+
+
+def _most(known: np.ndarray, seen: float) -> tuple[float, float]:
+    """The ends of the values, or of the shortest interval with most of them if the value seen is not beyond the ends.
+
+    A similar row may have the same error, and must not make it look ordinary.
+    """
+    if not known[0] <= seen <= known[-1]:
+        return float(known[0]), float(known[-1])
+    n = math.ceil(_MOST * len(known))
+    start = int((known[n - 1 :] - known[: len(known) - n + 1]).argmin())
+    return float(known[start]), float(known[start + n - 1])

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
-from nptad.explain.result import EXPLAINED_ROWS, Explanation, RowExplanation
+from nptad.explain.result import EXPLAINED_ROWS, CellReason, Explanation, RowExplanation
 from nptad.explain.sentences import gaps_text
 from nptad.report.distributions import Distribution
 from nptad.scoring.calibrate import Detection
@@ -109,6 +110,13 @@ def heat_map(schema: Schema, explanation: Explanation) -> dict[str, Any]:
     return {"columns": [names[j] for j in order], "shares": shares[:, order].round(4).tolist()}
 
 
+def _similar(reason: CellReason) -> dict[str, Any] | None:
+    if reason.similar is None:
+        return None
+    ends = {name: shorten_value(getattr(reason.similar, name)) for name in ("low", "high")}
+    return asdict(reason.similar) | ends
+
+
 def _reasons(
     why: RowExplanation, number_of: dict[str | int, int], positions: dict[str | int, float | None]
 ) -> dict[str, Any]:
@@ -125,6 +133,7 @@ def _reasons(
                 "probability": None if reason.probability is None else rounded(reason.probability),
                 "nearest": shorten_value(reason.nearest),
                 "suspicious": reason.suspicious,
+                "similar": _similar(reason),
                 "view": reason.view,
                 "column_number": number_of[reason.column],
                 "position": positions[reason.column],
