@@ -224,7 +224,7 @@ def _similar_values(
     low_value, high_value = (readable(column, decode_cell(column, end)) for end in (low, high))
     if low_value is None or high_value is None:
         return None
-    inside = np.count_nonzero((low <= known) & (known <= high))
+    inside = int(((low <= known) & (known <= high)).sum())
     return SimilarValues(low_value, high_value, inside, len(known), has_seen=bool(low <= seen <= high))
 
 
