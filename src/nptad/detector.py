@@ -183,8 +183,8 @@ class NPTAD(OutlierMixin, BaseEstimator):
             Not used; scikit-learn passes it.
         checkpoint : path, optional
             Training of a network writes this file from time to time. If the file exists, training continues from it and
-            ends with the weights of an uninterrupted run. The file is deleted at the end. Needs a whole number as
-            ``random_state``.
+            ends with the weights of an uninterrupted run. Delete the file when the detector is saved. Needs a whole
+            number as ``random_state``.
         precision : {"auto", "float32"}
             "auto" trains with bfloat16 matrix products on GPUs that have them, and in float32 elsewhere. Scores are
             always computed in float32.
@@ -213,8 +213,6 @@ class NPTAD(OutlierMixin, BaseEstimator):
             scorer, scored = self._fit_views(x, schema, ranks)
         # Assigned last, so that a fit that fails or is interrupted leaves the detector as it was.
         self.model_ = FittedModel(schema, scorer, self._threshold(scorer))
-        if checkpoint is not None and ranks.is_first:
-            Path(checkpoint).unlink(missing_ok=True)
         return scored
 
     def _fit_views(self, x: np.ndarray, schema: Schema, ranks: Ranks) -> tuple[ViewScore, RowScores]:

@@ -81,6 +81,28 @@ def error_from_dict(content: Mapping[str, str]) -> NPTADError:
     return kind(content["text"])
 
 
+class Stopped(KeyboardInterrupt):
+    """A signal asks the process to end; what has to be done for Ctrl-C is done for it too."""
+
+    def __init__(self, number: signal.Signals) -> None:
+        super().__init__()
+        self.number = number
+
+
+def raise_when_stopped() -> None:
+    """Let the signals that end a process raise :class:`Stopped`, unless they are ignored, as under nohup."""
+    numbers = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
+
+    def stop(number: int, frame: object) -> NoReturn:
+        for other in numbers:  # more of them must not disturb the clearing up
+            signal.signal(other, signal.SIG_IGN)
+        raise Stopped(signal.Signals(number))
+
+    for number in numbers:
+        if signal.getsignal(number) == signal.SIG_DFL:
+            signal.signal(number, stop)
+
+
 def available_cores() -> int:
     """Cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -9,6 +9,7 @@ import pickle
 import shutil
 import stat
 import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -579,3 +580,33 @@ def test_a_full_disk_leaves_the_old_model(detector, full_disk):
         larger.save(full_disk / "model")
     assert contents(full_disk) == before
     assert os.listdir(full_disk) == ["model"]
+
+
+_WITHOUT_PERMISSION = """
+import os, sys
+from pathlib import Path
+from nptad.errors import NPTADError
+from nptad.models.folder import read_schema, require_room
+os.seteuid(65534)
+for use, name in ((read_schema, "closed"), (read_schema, "open"), (require_room, "closed"), (require_room, "new")):
+    try:
+        use(Path(name))
+    except NPTADError as error:
+        print(error)
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
+def test_missing_permission_is_told(saved, tmp_path):
+    for name, mode in (("closed", 0o700), ("open", 0o755)):
+        shutil.copytree(saved, tmp_path / name).chmod(mode)
+    for path in (tmp_path, *list(tmp_path.parents)[:2]):
+        path.chmod(0o755)
+    program = [sys.executable, "-P", "-c", _WITHOUT_PERMISSION]
+    ran = subprocess.run(program, cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert ran.stdout.splitlines() == [
+        "closed cannot be read (Permission denied).",
+        "open/config.json cannot be read (Permission denied); without it the saved model is incomplete.",
+        f"{tmp_path}/closed cannot be written: Permission denied.",
+        f"{tmp_path}/new cannot be written: Permission denied ({tmp_path}).",
+    ]

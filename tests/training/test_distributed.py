@@ -222,7 +222,8 @@ def test_nothing_listens_beyond_this_machine(training):
     ("number", "code", "told"),
     [
         (signal.SIGINT, 130, "nptad: interrupted; no file was left half-written.\n"),
-        (signal.SIGTERM, 1, "nptad: Training was stopped by SIGTERM.\n"),
+        (signal.SIGTERM, 143, "nptad: stopped by SIGTERM; no file was left half-written.\n"),
+        (signal.SIGHUP, 129, "nptad: stopped by SIGHUP; no file was left half-written.\n"),
     ],
 )
 def test_a_signal_ends_all_processes_and_leaves_no_files(training, tmp_path, number, code, told):

@@ -12,11 +12,12 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from cyclopts import App, CycloptsError, Parameter
+from cyclopts import App, Parameter
 from cyclopts.validators import Number
 
 from nptad.cli.arguments import check_places, refuse_mixture, refuse_two_results, row_numbers, writes_parts
-from nptad.errors import InputError, NPTADError, PeerError, TrainingError
+from nptad.cli.ending import one_line_at_the_end
+from nptad.errors import InputError
 from nptad.training.launch import is_launched, launched_rank, run_together, take_part
 from nptad.wording import visible
 
@@ -25,11 +26,9 @@ if TYPE_CHECKING:
 
     from nptad.detector import NPTAD
 
-_INPUT_ERROR, _USAGE_ERROR, _INTERRUPTED, _BROKEN_PIPE = 1, 2, 130, 141
-
 app = App(
     name="nptad",
-    suppress_keyboard_interrupt=False,  # main says what it means for files
+    suppress_keyboard_interrupt=False,  # one_line_at_the_end says what it means for files
     help="""Find the anomalous rows of a table and say why.
 
     `nptad detect data.csv` finds them inside one table. `nptad fit` learns from a table of normal rows; `nptad score`
@@ -364,32 +363,11 @@ if find_spec("pooch") and find_spec("psutil"):  # the extra `bench` is installed
 
 
 def main() -> None:
-    """Run the command line; an expected error is one line on standard error.
-
-    Exit codes: 0 done, 1 something is wrong with the data, a file or a parameter, 2 the command cannot be understood,
-    130 interrupted.
-    """
+    """Run the command line."""
     # OpenMP reads it when torch is imported. Threads that spin while they wait make a busy machine many times slower.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
-    try:
-        with _notes("--quiet" in sys.argv):
-            app(sys.argv[1:], exit_on_error=False, result_action="return_value")
-        sys.stdout.flush()
-    except CycloptsError:
-        sys.exit(_USAGE_ERROR)  # cyclopts has said what is wrong
-    except NPTADError as error:
-        # Under torchrun, another process may have the same error or the cause of it, and print that.
-        is_shared = isinstance(error, TrainingError) or isinstance(error.__cause__, PeerError)
-        if launched_rank() == 0 or not is_shared:
-            print(f"nptad: {visible(str(error))}", file=sys.stderr)
-        sys.exit(_INPUT_ERROR)
-    except KeyboardInterrupt:
-        if launched_rank() == 0:
-            print("nptad: interrupted; no file was left half-written.", file=sys.stderr)
-        sys.exit(_INTERRUPTED)
-    except BrokenPipeError:  # whoever read our output has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(_BROKEN_PIPE)
+    with one_line_at_the_end(), _notes("--quiet" in sys.argv):
+        app(sys.argv[1:], exit_on_error=False, result_action="return_value")
 
 
 def fit_rank(parent: Any) -> None:
@@ -428,6 +406,8 @@ def _fit(data: str, model: str, ignore: str, checkpoint: str | None, **choices: 
     if not ranks.is_first:
         return None
     detector.save(model)
+    if checkpoint is not None:
+        Path(checkpoint).unlink(missing_ok=True)  # not before all that was learnt is in the model
     return _facts(detector)
 
 

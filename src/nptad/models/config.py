@@ -15,7 +15,7 @@ from nptad.tables.schema import Column, Kind, Schema
 
 FORMAT = 9
 CONFIG, WEIGHTS, CONTEXT = "config.json", "model.safetensors", "context.parquet"
-INCOMPLETE = "the saved model is incomplete"
+INCOMPLETE = "without it the saved model is incomplete"
 _FLAT = (6, 7, 8)
 """Formats in which the other files are called just :data:`WEIGHTS` and :data:`CONTEXT`."""
 

@@ -54,9 +54,9 @@ def require_room(directory: str | Path) -> None:
     try:
         if not _may_replace(target):
             raise InputError(f"{target} exists and is not only a saved nptad model; name another directory.")
-        require_writable_parent(target / CONFIG)
+        require_writable_parent(target / CONFIG if target.exists() else target)
     except OSError as error:
-        raise InputError(f"{target} cannot be written: {error}.") from error
+        raise InputError(f"{target} cannot be written: {error.strerror}.") from error
 
 
 def _may_replace(target: Path) -> bool:

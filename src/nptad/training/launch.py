@@ -13,7 +13,7 @@ import tempfile
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 from nptad.errors import NPTADError, PeerError, TrainingError
 from nptad.processes import Child, Parent, error_from_dict, error_to_dict, threads_for_each
@@ -52,22 +52,18 @@ def run_together(target: str, task: dict[str, Any], n_processes: int) -> Any:
         with suppress(EOFError):  # the process has ended; that is its next message
             child.send(task)
 
-    before = signal.signal(signal.SIGTERM, _stop)
-    try:
-        with tempfile.TemporaryDirectory(prefix="nptad-") as folder:
-            try:
-                for rank in range(n_processes):
-                    start(rank, folder)
-                return _first_result(children, messages)
-            except BaseException:
-                for child in children:
-                    child.terminate()
-                raise
-            finally:
-                for child in children:
-                    child.kill(_ENDING_SECONDS)
-    finally:
-        signal.signal(signal.SIGTERM, before)
+    with tempfile.TemporaryDirectory(prefix="nptad-") as folder:
+        try:
+            for rank in range(n_processes):
+                start(rank, folder)
+            return _first_result(children, messages)
+        except BaseException:
+            for child in children:
+                child.terminate()
+            raise
+        finally:
+            for child in children:
+                child.kill(_ENDING_SECONDS)
 
 
 def take_part(parent: Parent, work: Callable[..., Any]) -> None:
@@ -121,7 +117,3 @@ def _first_result(children: list[Child], messages: queue.Queue[Any]) -> Any:
     if lost is not None:
         raise lost
     return result
-
-
-def _stop(number: int, frame: object) -> NoReturn:
-    raise TrainingError(f"Training was stopped by {signal.Signals(number).name}.")

@@ -5,11 +5,11 @@ from __future__ import annotations
 import errno
 import os
 import secrets
+import signal
 import socket
 import sys
 import threading
 import webbrowser
-from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
@@ -18,6 +18,7 @@ from cyclopts import Parameter
 from cyclopts.validators import Number
 
 from nptad.errors import InputError
+from nptad.processes import Stopped
 
 _NEEDED = ("fastapi", "uvicorn", "jinja2", "python_multipart")
 Positive = Parameter(validator=Number(gt=0))
@@ -70,8 +71,14 @@ def serve(
         print(f"Tables and results are kept in {home}. Ctrl-C ends the server.", flush=True)
         if browser:
             threading.Thread(target=webbrowser.open, args=(address.format(here),), daemon=True).start()
-        with suppress(KeyboardInterrupt):
+        if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:
+            signal.signal(signal.SIGHUP, lambda *_: signal.raise_signal(signal.SIGTERM))  # uvicorn does not know it
+        try:
             make_server(app).run([listener])
+        except Stopped:
+            raise
+        except KeyboardInterrupt:
+            pass
         print("The server has ended.", file=sys.stderr)
 
 
