@@ -484,7 +484,10 @@ class NPTAD(OutlierMixin, BaseEstimator):
             x = encode(self.schema_, block)
             empty += _count_empty(x)
             with progress_bar("Scoring", len(x), visible) as advance:
-                yield scorer.score_rows(x, advance)
+                scored = scorer.score_rows(x, advance)
+            if not np.isfinite(scored.score).all():
+                raise ModelFileError("The model gives scores that are not finite; fit it again.")
+            yield scored
         if isinstance(scorer, NetworkScore):
             _report_empty(empty)
 

@@ -245,6 +245,18 @@ def test_the_contract(view):
     assert (shares >= 0).all()
 
 
+@pytest.mark.parametrize("view", VIEWS)
+@pytest.mark.parametrize("empty", [[0], [3], [0, 1, 2]])
+def test_a_column_without_a_value_among_the_known_rows_does_no_harm(view, empty):
+    """Of a large table only a sample is known, in which a column may be empty that has values in training."""
+    x, new = make_rows(60), make_rows(20, seed=1)
+    x[:, empty] = np.nan
+    fitted, scores = fit(view, x)
+    assert np.isfinite(scores).all()
+    assert np.isfinite(fitted.score(new)).all()
+    fitted.require_sound(LAYOUT)
+
+
 @pytest.mark.parametrize("view", [NearestInRanges, NearestInQuantiles, NearestInParts, MixtureDensity])
 def test_a_gap_is_neither_near_nor_far(view):
     """Rows with a tenth of their cells missing are about as odd as the others, wherever the gaps are."""

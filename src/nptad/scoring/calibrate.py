@@ -139,10 +139,9 @@ class Calibration:
 
     def require_sound(self, n_rows: int, n_members: int) -> None:
         """Raise a ValueError unless all scores have p-values; ``n_rows`` is that of the training table."""
-        count = len(np.atleast_1d(self.rows))
-        require_array("calibration rows", self.rows, "i8", (count,), least=0, most=n_rows - 1, ascending=True)
-        require_array("calibration by member", self.by_member, "f8", (count, n_members), gaps=True)
-        require_array("calibration scores", self.scores, "f8", (count,))
+        require_array("calibration rows", self.rows, "i8", (None,), least=0, most=n_rows - 1, ascending=True)
+        require_array("calibration by member", self.by_member, "f8", (len(self.rows), n_members), gaps=True)
+        require_array("calibration scores", self.scores, "f8", (len(self.rows),))
         if np.isnan(self.by_member).all(axis=1).any():
             raise ValueError("calibration rows without a score")
 

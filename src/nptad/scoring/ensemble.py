@@ -84,9 +84,9 @@ class Ensemble:
 
     def require_sound(self, n_rows: int) -> None:
         """Raise a ValueError unless all rows can be scored; ``n_rows`` is that of the training table."""
-        n_members, n_kept, n_masks = self.n_members, len(self.context), len(self.masks)
         require_rows(self.context, self.model.layout)
-        require_array("left_out", self.left_out, "b1", (n_members, n_rows))
+        require_array("left_out", self.left_out, "b1", (None, n_rows))
+        n_members, n_kept = len(self.left_out), len(self.context)
         times, trained = self.left_out.sum(axis=0), (~self.left_out).sum(axis=1)
         if (times.min() < 1 if n_members > 1 else times.max() > 0) or len(set(trained.tolist())) > 1 or not trained[0]:
             raise ValueError("left_out are no folds")
@@ -94,10 +94,10 @@ class Ensemble:
         require_array("context_source", self.context_source, "i8", (n_kept,), least=0, most=n_rows - 1)
         for name in ("context_rows", "neighbour_rows"):
             require_array(name, getattr(self, name), "i8", (n_members, None), least=0, most=n_kept - 1)
-        require_array("masks", self.masks.numpy(), "b1", (n_masks, self.model.layout.n_features))
+        require_array("masks", self.masks.numpy(), "b1", (None, self.model.layout.n_features))
         if not self.masks.any(dim=1).all():
             raise ValueError("masks hide no cell")
-        require_array("mask_scale", self.mask_scale, "f4", (n_masks,), least=1 / LARGEST)
+        require_array("mask_scale", self.mask_scale, "f4", (len(self.masks),), least=1 / LARGEST)
         require_array("nearest_scale", np.array(self.nearest_scale), "f8", (), least=1 / LARGEST)
 
     @property

@@ -86,13 +86,13 @@ class MixtureDensity(View):
 
     def require_sound(self, layout: CellLayout) -> None:
         """See :class:`View`."""
-        n_components, n_columns = len(np.atleast_1d(self.mixture)), layout.n_features
         require_count("n_numeric", self.n_numeric, layout.n_numeric)
         require_array("starts", self.starts, "i8", (len(layout.cardinalities) + 1,))
         if self.starts.tolist() != [0, *accumulate(cardinality + 1 for cardinality in layout.cardinalities)]:
             raise ValueError("starts are those of other categories")
         require_array("costs", self.costs, "f8", (int(self.starts[-1]),))
-        require_array("mixture", self.mixture, "i8", (n_components,), least=0, ascending=True)
+        require_array("mixture", self.mixture, "i8", (None,), least=0, ascending=True)
+        n_components, n_columns = len(self.mixture), layout.n_features
         n_mixtures = int(self.mixture[-1]) + 1
         if n_mixtures % len(_COMPONENTS) or len(np.unique(self.mixture)) != n_mixtures:
             raise ValueError("mixtures without components")

@@ -81,8 +81,9 @@ class NearestInQuantiles(NearestInRanges):
         n_numeric = int(self.n_numeric)
         numbers = np.full((len(x), n_numeric), np.nan)
         for j, (values, quantiles) in enumerate(self._quantiles):
-            known = ~np.isnan(x[:, j])
-            numbers[known, j] = np.interp(x[known, j], values, quantiles)
+            if len(values):  # of a column that is nearly always missing, the sample may have no value
+                known = ~np.isnan(x[:, j])
+                numbers[known, j] = np.interp(x[known, j], values, quantiles)
         return Cells(numbers, x[:, n_numeric:].astype(np.float64))
 
     @cached_property
