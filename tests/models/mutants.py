@@ -33,7 +33,7 @@ from nptad.models.config import CONTEXT
 from saved_models import FILES, change_tensors, config_of, path_of, reseal
 from tiny_detector import tiny
 
-NUMBERS = [0, 1, -1, 2, 7, 2**31, -(2**63), 2**63 - 1, 0.5, -0.0, 1e-300, 1e30, -1e30, 1e308, np.nan, np.inf, -np.inf]
+NUMBERS = [0, 1, -1, 2, 7, 2**31, -(2**63), 2**63 - 1, 0.5, -0.0, 1e-300, 1e30, 1e308, np.nan, np.inf, -np.inf]
 VALUES: list[Any] = [
     *NUMBERS,
     None,
