@@ -11,6 +11,7 @@ import subprocess
 import sys
 
 import numpy as np
+import openpyxl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -463,14 +464,76 @@ def test_control_characters_of_a_table_do_not_reach_the_terminal(call, tmp_path)
     assert json.loads(outputs[2][1])[0]["reasons"][0]["column"] in ("length", "weight", f"colour{HOSTILE}")
 
 
-@pytest.mark.parametrize("name", ["sheet.xlsx", "sheet.XLS", "sheet.ods", "sheet.xlsm"])
-def test_a_workbook_is_told_what_to_do(call, tmp_path, name):
+def test_a_sheet_of_a_workbook_and_a_result_as_a_workbook(call, folder, tmp_path):
+    book = openpyxl.Workbook()
+    book.active.append(["nothing here"])
+    sheet = book.create_sheet("Orders")
+    for row in [orders().column_names, *zip(*orders().to_pydict().values(), strict=True)]:
+        sheet.append(row)
+    book.save(tmp_path / "orders.xlsx")
+    output = tmp_path / "scores.xlsx"
+    arguments = (tmp_path / "orders.xlsx", "--sheet", "Orders", "--ignore", "id,known")
+    code, out, err = call("detect", *arguments, "--output", output, "--report", tmp_path / "report.html", *QUICK)
+    assert (code, err) == (0, "")
+    assert "A79" in out
+    assert "orders.xlsx" in (tmp_path / "report.html").read_text(encoding="utf-8")
+    scores = read_table(output)
+    assert scores.column_names == ["row", "id", "known", "score", "p_value", "anomaly", "reasons"]
+    assert scores["anomaly"].to_pylist() == [False] * 79 + [True]
+    assert call("score", folder / "model", *arguments, "--output", tmp_path / "again.json", "--quiet")[0] == 0
+    again = read_table(tmp_path / "again.json")["score"].to_pylist()
+    assert again == pytest.approx(scores["score"].to_pylist(), rel=1e-14)  # openpyxl writes 16 digits
+    assert call("fit", *arguments, "--model", tmp_path / "model", *QUICK) == (0, "", "")
+    code, out, _ = call("explain", folder / "model", *arguments, "--rows", 79)
+    assert (code, "weight" in out) == (0, True)
+    code, _, err = call("detect", tmp_path / "orders.xlsx", "--sheet", "Oders", *QUICK)
+    assert (code, "has no sheet 'Oders'; it has 'Sheet', 'Orders'" in err) == (1, True)
+
+
+def test_a_folder_is_one_table_and_results_say_the_file(call, folder, tmp_path):
+    (tmp_path / "in").mkdir()
+    write_table(orders()[:40], tmp_path / "in" / "a.csv")
+    write_table(orders()[40:], tmp_path / "in" / "b.parquet")
+    output = tmp_path / "scores.csv"
+    for place in (tmp_path / "in", tmp_path / "in" / "*"):
+        code, out, err = call("detect", place, "--ignore", "id,known", "--output", output, *QUICK)
+        assert (code, err) == (0, "")
+        assert "b.parquet" in out
+        scores = read_table(output)
+        assert scores["file"].to_pylist() == ["a.csv"] * 40 + ["b.parquet"] * 40
+        assert scores["anomaly"].to_pylist() == [False] * 79 + [True]
+        arguments = (folder / "model", place, "--ignore", "id,known", "--quiet")
+        assert call("score", *arguments, "--output", output)[0] == 0
+        assert read_table(output)["anomaly"][79].as_py()
+
+
+def test_the_report_of_a_query_has_no_password_in_it(call, tmp_path):
+    duckdb = pytest.importorskip("duckdb")
+    with duckdb.connect(tmp_path / "shop.db") as connection:
+        rows = orders()  # noqa: F841  duckdb finds it by its name
+        connection.execute("create table orders as select * from rows")
+    place = f"duckdb:{tmp_path}/shop.db#select length, colour, weight from orders where 'secret' is not null"
+    code, out, _ = call("detect", place, "--json", *QUICK)
+    assert code == 0
+    assert '"shop.db"' in out
+    assert "secret" not in out
+
+
+def test_places_that_cannot_be_scored_in_parts(call, folder, tmp_path):
+    for place in ("-", "https://example.org/a.csv", "duckdb:x.db#select 1"):
+        code, _, err = call("score", folder / "model", place, "--output", f"{tmp_path}/")
+        assert (code, "can be scored in parts" in err) == (1, True)
+    code, _, err = call("detect", folder / "orders.csv", "--output", "https://example.org/scores.csv")
+    assert (code, "cannot be written to" in err) == (1, True)
+
+
+@pytest.mark.parametrize("name", ["sheet.xlsb", "sheet.XLS", "sheet.ods"])
+def test_a_workbook_of_another_kind_is_told_what_to_do(call, tmp_path, name):
     (tmp_path / name).write_bytes(b"PK\x03\x04")
     code, _, err = call("detect", tmp_path / name)
     assert code == 1
-    assert "workbook" in err
-    assert "CSV or Parquet" in err
-    assert "CSV or Parquet" in call("detect", "orders.csv", "--output", tmp_path / name)[2]
+    assert "save it as .xlsx or CSV" in err
+    assert "save it as .xlsx or CSV" in call("detect", "orders.csv", "--output", tmp_path / name)[2]
 
 
 def test_a_reason_whose_category_was_expected_says_how_likely_it_was():

@@ -105,7 +105,9 @@ def whole_parquet():
         ("a.csv", b"a,b\n1,\x00\xff2\n", "not a text file"),
         ("a.csv.gz", gzip.compress(b"a,b\n" + b"1,2\n" * 999, mtime=0)[:-9], "cannot be unpacked"),
         ("a.csv", b'a,b\n1,"' + b"x" * 5_000_000, "never closed"),
-        ("a.jsonl", b'{"a": 1}\n', "JSON lines"),
+        ("a.jsonl", b'{"a": 1}\n', "is jsonl, which cannot be read in parts"),
+        ("a.xlsx", b"PK", "is xlsx, which cannot be read in parts"),
+        ("a.zip", b"PK", "is zip, which cannot be read in parts"),
         ("a.xyz", b"a,b\n", "no suffix"),
     ],
 )

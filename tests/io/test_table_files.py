@@ -32,7 +32,7 @@ from nptad.io.read import read_table
 from nptad.io.write import write_table
 from nptad.tables.frames import read_columns
 
-FORMATS = ("csv", "tsv", "jsonl", "parquet", "arrow")
+FORMATS = ("csv", "tsv", "json", "jsonl", "xlsx", "parquet", "arrow")
 SMALL = pa.table({"name": ["Ann", None, "Bob, jr"], "weight": [61.5, 70.25, None], "age": [30, 31, 32]})
 
 
@@ -155,8 +155,8 @@ def test_thousands_of_columns():
         ("a\0,b\n1,2\n", "the table is not a text file"),
         ("a,b\n1,2\n".encode("utf-16-le"), "the table is not a text file"),
         (bytes(range(256)) * 8, "the table is not a text file"),
-        (b"PK\x03\x04\x14\x00", "the table is an Excel workbook"),
-        (b"\xd0\xcf\x11\xe0", "the table is an Excel workbook"),
+        (b"PK\x03\x04\x14\x00", "the table cannot be unpacked"),
+        (b"\xd0\xcf\x11\xe0", "the table is a workbook of an old Excel or with a password"),
         (b"\x1f\x8b\x08\x00", "the table cannot be unpacked"),
         (gzip.compress(b"a,b\n1,2\n", mtime=0)[:-9], "the table cannot be unpacked"),
         (gzip.compress(b"", mtime=0), "the table is empty"),
@@ -315,7 +315,7 @@ def test_an_open_file_is_read_and_named(tmp_path):
         ("folder.csv", "is a directory; name a file"),
         ("none.csv/x.csv", "does not exist"),
         ("file.csv/x.csv", "cannot be read: Not a directory"),
-        ("x.xlsx", "is a workbook by its suffix; save the sheet as CSV or Parquet"),
+        ("x.xls", "is a workbook of another kind by its suffix; save it as .xlsx or CSV"),
         ("x.docx", "has no suffix that says its format; use one of .csv, .txt"),
         ("x.parquet.gz", "has no suffix that says its format"),
         ("x.gz", "has no suffix that says its format"),
@@ -362,7 +362,9 @@ def test_no_permission(tmp_path):
 
 
 def test_unknown_formats():
-    with pytest.raises(InputError, match="format must be one of csv, tsv, jsonl, parquet, arrow, got 'xml'"):
+    with pytest.raises(
+        InputError, match="format must be one of csv, tsv, json, jsonl, xlsx, parquet, arrow, got 'xml'"
+    ):
         read(b"", "xml")
     with pytest.raises(InputError, match="got 'xml'"):
         write_table(SMALL, io.BytesIO(), "xml")

@@ -410,6 +410,10 @@ def test_names_that_stand_for_no_file_are_refused(tmp_path, options, monkeypatch
         score_files(options, [str(tmp_path / "no.parquet")], tmp_path / "out")
     with pytest.raises(InputError, match="no file"):
         find_files(tmp_path / "*.parquet")
+    for name in ("b.parquet", "a.csv"):
+        (tmp_path / name).touch()
+    assert find_files(tmp_path) == [str(tmp_path / "a.csv"), str(tmp_path / "b.parquet")]
     monkeypatch.chdir(tmp_path)
-    assert "give a directory" in call(monkeypatch, capsys, options.model, "*.parquet", "--output", "out.csv")[2]
-    assert "Standard input" in call(monkeypatch, capsys, options.model, "-", "--output", f"{tmp_path}/out/")[2]
+    assert "no file *.pdf" in call(monkeypatch, capsys, options.model, "*.pdf", "--output", "out.csv")[2]
+    err = call(monkeypatch, capsys, options.model, "-", "--output", f"{tmp_path}/out/")[2]
+    assert "Only files of this machine can be scored in parts" in err

@@ -254,7 +254,7 @@ def test_a_body_that_is_no_form_is_refused(browser, data, files_left):
 
 @pytest.mark.parametrize(
     ("name", "reason"),
-    [("table.xlsx", "is a workbook by its suffix; save the sheet as CSV")]
+    [("table.xls", "is a workbook of another kind by its suffix; save it as .xlsx or CSV")]
     + [
         (name, "has no suffix that says its format")
         for name in ("table", "table.csv.exe", "table.parquet.gz", ".gz", "csv", "table.pkl")
@@ -267,7 +267,9 @@ def test_other_formats_are_refused(browser, name, reason, files_left):
     assert not files_left()
 
 
-@pytest.mark.parametrize("name", ["table.csv", "TABLE.CSV", "a.b.tsv.gz", "table.ndjson", "table.feather"])
+@pytest.mark.parametrize(
+    "name", ["a.csv", "TABLE.CSV", "a.b.tsv.gz", "a.ndjson", "a.feather", "a.json", "a.xlsx", "a.zip"]
+)
 def test_the_formats_of_the_library_are_taken(browser, name):
     assert browser.upload(name).status_code == 200
 

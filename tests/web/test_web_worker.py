@@ -203,6 +203,17 @@ def test_a_process_reads_an_upload_without_torch_and_without_the_current_folder(
     assert not (tmp_path / "marker").exists()
 
 
+def test_a_workbook_and_an_archive_are_taken(tmp_path):
+    sheet, archive = io.BytesIO(), io.BytesIO()
+    write_table(MIXED, sheet, "xlsx")
+    with zipfile.ZipFile(archive, "w") as packed:
+        packed.writestr("orders.csv", csv(MIXED))
+    for name, file in {"orders.xlsx": sheet, "orders.zip": archive}.items():
+        found = inspected(tmp_path / name, file.getvalue(), name, name.partition(".")[2])
+        assert (found["n_rows"], len(found["columns"])) == (40, len(MIXED.column_names))
+        assert read_table(tmp_path / name / jobs.TABLE)["size"].to_pylist() == MIXED["size"].to_pylist()
+
+
 def test_an_upload_becomes_an_arrow_file(tmp_path):
     found = inspected(tmp_path, csv(MIXED))
     assert found["n_rows"] == 40
@@ -214,7 +225,7 @@ def test_an_upload_becomes_an_arrow_file(tmp_path):
     ("data", "message"),
     [
         (b"", "wine.csv is empty"),
-        (b"PK\x03\x04workbook", "wine.csv is an Excel workbook"),
+        (b"PK\x03\x04workbook", "wine.csv is an Excel workbook or a zip archive, not csv"),
         (b"a,b\n1\n2,3\n4,5,6\n", "wine.csv"),
         (b"PAR1", "wine.csv holds parquet data"),
         (b"\x00\x01\x02\x03" * 100, "wine.csv"),

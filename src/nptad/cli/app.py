@@ -51,6 +51,7 @@ Network = Annotated[
 ]
 TimeLimit = Annotated[float | None, Parameter(help="Limit of the time that a network is trained, in seconds.")]
 Device = Annotated[str, Parameter(help="Device to compute on, such as `cpu` or `cuda`.")]
+Sheet = Annotated[str | None, Parameter(help="Sheet of an Excel workbook; by default the first that is not hidden.")]
 Quiet = Annotated[bool, Parameter(help="Do not print progress bars and notes.")]
 
 
@@ -63,6 +64,7 @@ def detect(
     report: Path | None = None,
     model: Path | None = None,
     share: float | None = None,
+    sheet: Sheet = None,
     ignore: Ignore = "",
     categorical: Categorical = "",
     label: Label = None,
@@ -79,9 +81,12 @@ def detect(
     Parameters
     ----------
     data : str
-        CSV, TSV, Parquet, Arrow, Feather or JSON lines file; `-` for standard input.
+        CSV, TSV, Excel, Parquet, Arrow, Feather or JSON file, or a .zip of one; a folder or a quoted pattern such as
+        `'in/*.csv'`; a URL (https://, s3://, gs://); a query such as `'duckdb:shop.db#select * from orders'`; `-` for
+        standard input.
     output : str
-        Write the score, p-value, flag and reasons of every row to this file; `-` for CSV on standard output.
+        Write the score, p-value, flag and reasons of every row to this file, also at s3:// or gs://; `-` for CSV on
+        standard output.
     report : Path
         Write a report to this HTML file.
     model : Path
@@ -94,6 +99,7 @@ def detect(
         Print a summary as JSON instead of a table.
     """
     from nptad.io.formats import output_format
+    from nptad.io.places import name_of
     from nptad.io.write import write_table
     from nptad.models.folder import require_room
 
@@ -103,7 +109,7 @@ def detect(
     check_places(output, report)
     if model is not None:
         require_room(model)
-    table, ignored = _read(data, ignore)
+    table, ignored = _read(data, ignore, sheet)
 
     # What imports torch, only after the cheap mistakes have been told.
     from nptad.cli.terminal import print_anomalies, print_json, print_quality
@@ -125,8 +131,7 @@ def detect(
     if model is not None:
         result.detector.save(model)
     if report is not None or json:
-        source = "standard input" if data == "-" else Path(data).name
-        summary = summarise(result, source=source, seed=seed)
+        summary = summarise(result, source=Path(name_of(data)).name, seed=seed)
         if report is not None:
             write_report(summary, report)
         if json:
@@ -144,6 +149,7 @@ def fit(
     /,
     *,
     model: Path,
+    sheet: Sheet = None,
     ignore: Ignore = "",
     categorical: Categorical = "",
     seed: Seed = 0,
@@ -160,7 +166,7 @@ def fit(
     Parameters
     ----------
     data : str
-        Table file of normal rows; `-` for standard input.
+        Table of normal rows: a file or any other source that `nptad detect` takes; `-` for standard input.
     model : Path
         Directory to save the model to; a model that is there is replaced.
     nproc : int
@@ -182,6 +188,7 @@ def fit(
         "data": data,
         "model": str(model),
         "ignore": ignore,
+        "sheet": sheet,
         "checkpoint": None if checkpoint is None else str(checkpoint),
         "categorical": categorical,
         "seed": seed,
@@ -212,6 +219,7 @@ def score(
     fdr: float | None = None,
     false_alarm_rate: float | None = None,
     reasons: bool = False,
+    sheet: Sheet = None,
     ignore: Ignore = "",
     label: Label = None,
     jobs: Jobs | None = None,
@@ -228,11 +236,11 @@ def score(
     Parameters
     ----------
     data : str
-        Table file with the columns of the training table; `-` for standard input. With a directory as output, also a
-        quoted pattern such as `'in/*.parquet'`.
+        Table with the columns of the training table: a file or any other source that `nptad detect` takes; `-` for
+        standard input.
     output : str
-        File for the score, p-value and flag of every row; `-` for CSV on standard output. A directory (an existing
-        one, or a name that ends with `/`) gets Parquet parts.
+        File for the score, p-value and flag of every row, also at s3:// or gs://; `-` for CSV on standard output. A
+        directory (an existing one, or a name that ends with `/`) gets Parquet parts.
     fdr : float
         Flag at this false discovery rate instead: the share of normal rows among the flagged rows, on average. Not
         with a directory.
@@ -247,7 +255,7 @@ def score(
     json : bool
         Print a summary as JSON on standard output; needs an output file.
     """
-    refuse_mixture(data, output, fdr, label, jobs, engine, json)
+    refuse_mixture(data, output, sheet, fdr, label, jobs, engine, json)
     if writes_parts(output):
         from nptad.scale.arrow import ScoringOptions
         from nptad.scale.bigfiles import find_files
@@ -263,7 +271,7 @@ def score(
 
     output_format(output)
     check_places(output)
-    table, ignored = _read(data, ignore, model)
+    table, ignored = _read(data, ignore, sheet, model)
 
     from nptad.cli.terminal import console_for_notes, counts, print_json, print_quality
     from nptad.detector import load
@@ -294,6 +302,7 @@ def explain(
     /,
     *,
     rows: str,
+    sheet: Sheet = None,
     ignore: Ignore = "",
     device: Device = "auto",
     quiet: Quiet = False,
@@ -304,7 +313,7 @@ def explain(
     Parameters
     ----------
     data : str
-        Table file; `-` for standard input.
+        Table: a file or any other source that `nptad detect` takes; `-` for standard input.
     rows : str
         Row numbers, counted from 0, such as `3,17` or `5-9`.
     json : bool
@@ -312,7 +321,7 @@ def explain(
     """
     from nptad.tables.selection import select_columns
 
-    features = select_columns(*_read(data, ignore, model)).features
+    features = select_columns(*_read(data, ignore, sheet, model)).features
     chosen = row_numbers(rows, features.num_rows)
 
     from nptad.cli.terminal import print_explanation, print_json
@@ -394,13 +403,15 @@ def _notes(quiet: bool) -> Iterator[None]:
         yield
 
 
-def _fit(data: str, model: str, ignore: str, checkpoint: str | None, **choices: Any) -> dict[str, Any] | None:
+def _fit(
+    data: str, model: str, ignore: str, sheet: str | None, checkpoint: str | None, **choices: Any
+) -> dict[str, Any] | None:
     """Fit and save a model; what was learnt, or None if another process trains with this one and saves it."""
     from nptad.tables.selection import select_columns
     from nptad.training.distributed import joined
 
     with joined(choices["device"]) as ranks:
-        features = select_columns(*_read(data, ignore)).features
+        features = select_columns(*_read(data, ignore, sheet)).features
         detector = _detector(features.column_names, **choices)
         detector.fit(features, checkpoint=checkpoint)
     if not ranks.is_first:
@@ -411,14 +422,14 @@ def _fit(data: str, model: str, ignore: str, checkpoint: str | None, **choices: 
     return _facts(detector)
 
 
-def _read(data: str, ignore: str, model: Path | None = None) -> tuple[Table, list[str]]:
+def _read(data: str, ignore: str, sheet: str | None, model: Path | None = None) -> tuple[Table, list[str]]:
     """A table, and the names of its columns to ignore; one that a model is to score is read like its training table."""
-    from nptad.io.read import read_table
+    from nptad.io.sources import read_source
     from nptad.models.folder import read_schema
     from nptad.tables.selection import column_names
 
-    table = read_table(data, as_text=() if model is None else read_schema(model).text_columns)
-    return table, column_names(ignore, table.column_names)
+    table, keys = read_source(data, () if model is None else read_schema(model).text_columns, sheet)
+    return table, [*keys, *column_names(ignore, table.column_names)]
 
 
 def _detector(

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import re
-from glob import has_magic
 from os import PathLike
 from pathlib import Path
 
 from nptad.errors import InputError
 from nptad.io.atomic import require_writable_parent
+from nptad.io.places import is_url, query_of
+from nptad.io.remote import require_remote_room
 from nptad.wording import plural
 
 
@@ -38,6 +39,9 @@ def check_places(*places: str | PathLike[str] | None) -> None:
     for place in places:
         if place is None or str(place) == "-":
             continue
+        if is_url(place):
+            require_remote_room(str(place))
+            continue
         path = Path(place)
         if path.is_dir():
             raise InputError(f"{place} cannot be written: it is a directory; give a file name.")
@@ -49,11 +53,18 @@ def check_places(*places: str | PathLike[str] | None) -> None:
 
 def writes_parts(output: str) -> bool:
     """Whether the output of ``nptad score`` is a directory of parts."""
-    return output.endswith("/") or Path(output).is_dir()
+    return (output.endswith("/") and not is_url(output)) or Path(output).is_dir()
 
 
 def refuse_mixture(
-    data: str, output: str, fdr: float | None, label: str | None, jobs: int | None, engine: str, json: bool
+    data: str,
+    output: str,
+    sheet: str | None,
+    fdr: float | None,
+    label: str | None,
+    jobs: int | None,
+    engine: str,
+    json: bool,
 ) -> None:
     """Refuse options of ``nptad score`` that cannot be combined."""
     if writes_parts(output):
@@ -66,13 +77,11 @@ def refuse_mixture(
             raise InputError(
                 "--label needs all rows at once, not a directory of parts; use --ignore to keep the column."
             )
-        if data == "-":
-            raise InputError("Standard input cannot be scored in parts; give input files, or an output file.")
+        if data == "-" or is_url(data) or query_of(data) is not None or sheet is not None:
+            raise InputError("Only files of this machine can be scored in parts, no workbooks; give an output file.")
         return
     if output != "-" and not Path(output).suffix:
         raise InputError(f"{output} has no suffix such as .csv; for a directory write {output}/.")
-    if has_magic(data) and not Path(data).exists():
-        raise InputError(f"{data} is a pattern for several files; give a directory, such as --output scores/.")
     if jobs is not None or engine != "local":
         raise InputError("--jobs and --engine need a directory as output, such as --output scores/.")
     refuse_two_results(output, json)

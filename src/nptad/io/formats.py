@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from os import PathLike
 from pathlib import Path
-from typing import BinaryIO
 
 from nptad.errors import InputError
+from nptad.io.places import WRITABLE, Place, is_stream, is_url, name_of, path_part
 
 SUFFIXES = {
     ".csv": "csv",
     ".txt": "csv",
     ".tsv": "tsv",
+    ".json": "json",
     ".jsonl": "jsonl",
     ".ndjson": "jsonl",
+    ".xlsx": "xlsx",
+    ".xlsm": "xlsx",
     ".parquet": "parquet",
     ".arrow": "arrow",
     ".feather": "arrow",
@@ -21,35 +24,36 @@ SUFFIXES = {
 }
 """Format by suffix; the suffix of a text format may be followed by .gz."""
 
-FORMATS = ("csv", "tsv", "jsonl", "parquet", "arrow")
-BINARY_FORMATS = ("parquet", "arrow")
-PACKED_SUFFIX = ".gz"
+FORMATS = ("csv", "tsv", "json", "jsonl", "xlsx", "parquet", "arrow")
+BINARY_FORMATS = ("xlsx", "parquet", "arrow")
+PACKED_SUFFIX, ARCHIVE_SUFFIX = ".gz", ".zip"
+ARCHIVE = "zip"
+"""Stands for the format of an archive until the name of the file in it says that."""
 
-GZIP, ARROW_STREAM = b"\x1f\x8b", b"\xff\xff\xff\xff"
+GZIP, ZIP, ARROW_STREAM = b"\x1f\x8b", b"PK\x03\x04", b"\xff\xff\xff\xff"
 _MAGIC = {b"PAR1": "parquet", b"ARROW1": "arrow", ARROW_STREAM: "arrow"}
 
-_WORKBOOK_SUFFIXES = (".xlsx", ".xlsm", ".xlsb", ".xls", ".ods", ".numbers")
-_WORKBOOK_MAGIC = (b"PK\x03\x04", b"\xd0\xcf\x11\xe0")
-
-Place = str | PathLike[str] | BinaryIO
-"""A path, "-" for standard input or output, or an open binary file."""
+_OTHER_WORKBOOKS = (".xlsb", ".xls", ".ods", ".numbers")
+_OLD_WORKBOOK = b"\xd0\xcf\x11\xe0"
 
 
 def format_of(path: Place) -> str:
     """The format that the suffix of a path says.
 
-    >>> format_of("Table.TXT"), format_of("scores.tsv.gz")
-    ('csv', 'tsv')
+    >>> format_of("Table.TXT"), format_of("scores.tsv.gz"), format_of("orders.zip")
+    ('csv', 'tsv', 'zip')
     """
-    name = str(path).lower()
+    name = path_part(path).lower()
+    if name.endswith(ARCHIVE_SUFFIX):
+        return ARCHIVE
     unpacked = name.removesuffix(PACKED_SUFFIX)
     format = SUFFIXES.get(Path(unpacked).suffix)
     if format is not None and (unpacked == name or format not in BINARY_FORMATS):
         return format
-    if name.endswith(_WORKBOOK_SUFFIXES):
-        raise InputError(f"{path} is a workbook by its suffix; save the sheet as CSV or Parquet, and name that file.")
+    if name.endswith(_OTHER_WORKBOOKS):
+        raise InputError(f"{name_of(path)} is a workbook of another kind by its suffix; save it as .xlsx or CSV.")
     raise InputError(
-        f"{path} has no suffix that says its format; use one of {', '.join(SUFFIXES)} (text also with .gz)."
+        f"{name_of(path)} has no suffix that says its format; use one of {', '.join(SUFFIXES)} (text also with .gz)."
     )
 
 
@@ -59,15 +63,24 @@ def output_format(target: str | PathLike[str]) -> str:
     >>> output_format("scores.csv.gz"), output_format("-")
     ('csv', 'csv')
     """
-    return "csv" if str(target) == "-" else format_of(target)
+    if str(target) == "-":
+        return "csv"
+    if is_url(str(target)) and not str(target).startswith(WRITABLE):
+        raise InputError(f"{name_of(target)} cannot be written to; name a file, or one at s3:// or gs://.")
+    format = format_of(target)
+    if format == ARCHIVE:
+        raise InputError(f"{name_of(target)} would be a zip archive, which is only read; use .csv.gz, for instance.")
+    return format
 
 
 def format_in(beginning: bytes, format: str | None, where: str) -> str | None:
     """The binary format that the first bytes of a file show, if any; an error if it is not the expected one."""
     if not beginning:
         raise InputError(f"{where} is empty; give a file with column names and rows.")
-    if beginning.startswith(_WORKBOOK_MAGIC):
-        raise InputError(f"{where} is an Excel workbook or a zip archive; save the sheet as CSV.")
+    if beginning.startswith(_OLD_WORKBOOK):
+        raise InputError(f"{where} is a workbook of an old Excel or with a password; save it as .xlsx without one.")
+    if beginning.startswith(ZIP) and format != "xlsx":
+        raise InputError(f"{where} is an Excel workbook or a zip archive, not {format}; rename it.")
     if beginning.startswith(GZIP):  # one layer is removed before, around text
         raise InputError(f"{where} is gzipped, which only text may be, and only once; unpack it.")
     found = next((name for magic, name in _MAGIC.items() if beginning.startswith(magic)), None)
@@ -80,19 +93,6 @@ def format_for(place: Place, format: str | None) -> str | None:
     """The given format if it is a known one; without one what the suffix of a path says, and None for a stream."""
     if format is None:
         return None if is_stream(place) else format_of(place)
-    if format not in FORMATS:
+    if format not in (*FORMATS, ARCHIVE):
         raise InputError(f"format must be one of {', '.join(FORMATS)}, got {format!r}.")
     return format
-
-
-def is_stream(place: Place) -> bool:
-    """True for standard input or output and for an open file."""
-    return not isinstance(place, str | PathLike) or str(place) == "-"
-
-
-def name_of(place: Place, standard: str) -> str:
-    """What a message calls the place."""
-    if isinstance(place, str | PathLike):
-        return standard if is_stream(place) else str(place)
-    name = getattr(place, "name", None)
-    return name if isinstance(name, str) else "the table"

@@ -1,4 +1,4 @@
-"""Read table files: CSV and its kin, JSON lines, Parquet, Arrow. Whole tables and streams are read by the same code."""
+"""Read table files: CSV and its kin, JSON, Excel, Parquet, Arrow. The same code reads whole tables and streams."""
 
 from __future__ import annotations
 
@@ -19,7 +19,12 @@ import pyarrow.ipc
 import pyarrow.parquet
 
 from nptad.errors import InputError
-from nptad.io.formats import ARROW_STREAM, BINARY_FORMATS, GZIP, Place, format_for, format_in, is_stream, name_of
+from nptad.io.excel import read_workbook
+from nptad.io.formats import ARCHIVE, ARROW_STREAM, BINARY_FORMATS, GZIP, ZIP, format_for, format_in
+from nptad.io.json_array import lines_of_array
+from nptad.io.packed import most_bytes, require_size, unzip
+from nptad.io.places import Place, is_stream, is_url, name_of
+from nptad.io.remote import read_url
 from nptad.io.text import one_line, open_delimited, read_json_lines, utf8_pieces
 from nptad.tables.selection import require_distinct
 
@@ -65,14 +70,16 @@ def read_table(
     *,
     name: str | None = None,
     max_bytes: int | None = None,
+    sheet: str | None = None,
 ) -> pa.Table:
     r"""Read a whole table.
 
     Parameters
     ----------
-    source : path, "-" or binary file
-        A file, standard input, or an open binary file, which is read to its end.
-    format : {"csv", "tsv", "jsonl", "parquet", "arrow"}, optional
+    source : path, URL, "-" or binary file
+        A file, one at http://, https://, s3:// or gs://, standard input, or an open binary file, which is read to its
+        end.
+    format : {"csv", "tsv", "json", "jsonl", "xlsx", "parquet", "arrow", "zip"}, optional
         Default: what the suffix of the path says, otherwise what the first bytes say.
     as_text : names
         Columns of a text format that are text, whatever their cells look like. For a table that is to be scored, pass
@@ -80,7 +87,9 @@ def read_table(
     name : str, optional
         What error messages call the table; by default its path.
     max_bytes : int, optional
-        Size at most, when unpacked; by default there is no limit.
+        Size at most, when unpacked; by default, what is packed may become half of the memory of this machine.
+    sheet : str, optional
+        Sheet of a workbook; by default the first that is not hidden.
 
     Returns
     -------
@@ -109,7 +118,12 @@ def read_table(
       time stamps and times of day, else text. Padded numbers like 00123 stay text. Numbers have decimal commas if
       commas do not delimit and a column of the file is written like 1,5 or 1.234,5.
 
-    JSON lines: one flat object a line. A column of mixed types becomes text.
+    JSON: an array of flat objects, or one flat object a line. A column of mixed types becomes text.
+
+    Excel: cells keep their types; a column of mixed types is read as if it stood in a CSV file. Errors such as #DIV/0!
+    are missing, blank rows are skipped.
+
+    zip: the archive contains one table file.
 
     Examples
     --------
@@ -119,17 +133,38 @@ def read_table(
     """
     if format is not None or Path(str(source)).suffix:
         format = format_for(source, format)
-    where = name or name_of(source, "standard input")
+    where = name or name_of(source)
     with reading_explained(where):
-        if not isinstance(source, str | PathLike):
-            data = source.read()
-        else:
-            data = sys.stdin.buffer.read() if is_stream(source) else Path(source).read_bytes()
-        data = _unpacked(io.BytesIO(data), format).read(-1 if max_bytes is None else max_bytes + 1)
-    if max_bytes is not None and len(data) > max_bytes:
-        raise InputError(f"{where} is larger than {max_bytes / 1e6:,.0f} MB when unpacked; use a part of its rows.")
+        data = _content(source, max_bytes)
+        limit = most_bytes() if max_bytes is None else max_bytes
+        if max_bytes is not None:
+            require_size(len(data), limit, where)
+        if format == ARCHIVE or (format is None and data.startswith(ZIP)):
+            data, format, where = unzip(data, format, where, limit)
+        packed = io.BytesIO(data)
+        if (unpacked := _unpacked(packed, format)) is not packed:
+            data = unpacked.read(limit + 1)
+            require_size(len(data), limit, where)
+    if format == "xlsx":
+        format_in(data[:_BEGINNING], format, where)
+        return read_workbook(data, where, as_text, sheet, limit)
+    if sheet is not None:
+        raise InputError(f"{where} has no sheets; give a sheet only of a workbook.")
     table = open_table(data, format, where, as_text)
     return pa.concat_tables([table.schema.empty_table(), *table.blocks(0)])
+
+
+def _content(source: Place, max_bytes: int | None) -> bytes:
+    """All bytes of a source, or one more than the limit."""
+    most = -1 if max_bytes is None else max_bytes + 1
+    if not isinstance(source, str | PathLike):
+        return source.read(most)
+    if is_stream(source):
+        return sys.stdin.buffer.read(most)
+    if is_url(source):
+        return read_url(str(source), most)
+    with open(source, "rb") as file:
+        return file.read(most)
 
 
 def open_stream(path: str | PathLike[str], as_text: Collection[str] = ()) -> OpenTable:
@@ -139,8 +174,8 @@ def open_stream(path: str | PathLike[str], as_text: Collection[str] = ()) -> Ope
     Damage further on in the file shows when it is reached.
     """
     format = format_for(path, None)
-    if format == "jsonl":
-        raise InputError(f"{path} is JSON lines, which cannot be read in parts; convert it to Parquet or CSV.")
+    if format in ("json", "jsonl", "xlsx", ARCHIVE):
+        raise InputError(f"{path} is {format}, which cannot be read in parts; convert it to Parquet or CSV.")
     return open_table(str(path), format, str(path), as_text)
 
 
@@ -192,8 +227,10 @@ def open_table(source: Source, format: str | None, where: str, as_text: Collecti
     if format == "arrow":
         return _open_arrow(source, beginning.startswith(ARROW_STREAM), where)
     pieces = utf8_pieces(partial(_opened, source, format, where), where)
-    if format == "jsonl" or (format is None and next(pieces(), b"")[:_BEGINNING].lstrip().startswith((b"{", b"["))):
-        table = read_json_lines(b"".join(pieces()), where, as_text)
+    begins_json = format is None and next(pieces(), b"")[:_BEGINNING].lstrip().startswith((b"{", b"["))
+    if begins_json or format in ("json", "jsonl"):
+        text = b"".join(pieces())
+        table = read_json_lines(text if format == "jsonl" else lines_of_array(text, where), where, as_text)
         return OpenTable(table.schema, len(table), lambda row: iter([table.slice(row)]))
     delimiter = b"\t" if format == "tsv" else None
     schema, n_rows, blocks = open_delimited(pieces, where, as_text, delimiter, once=isinstance(source, bytes))

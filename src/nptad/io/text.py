@@ -6,7 +6,7 @@ import codecs
 import io
 import json
 import re
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, BinaryIO, NamedTuple
 
@@ -17,7 +17,6 @@ import pyarrow.json
 
 from nptad.errors import InputError
 from nptad.io.sniff import (
-    TextRecord,
     count_lines,
     looks_like_data,
     record_blocks,
@@ -122,20 +121,22 @@ def _read_header(pieces: Callable[[], Iterator[bytes]], where: str, delimiter: b
         header = next(records(block, delimiter, first_line), None)
         if header is not None:
             unnamed = [not cell.strip() for cell in header.cells]
+            names = header_names(header.cells, f"Line {header.line}", where)
             line = first_line + count_lines(block[: header.end])
-            return _Header(delimiter, _column_names(header, where), unnamed, start + header.end, line)
+            return _Header(delimiter, names, unnamed, start + header.end, line)
         start += len(block)
     raise InputError(f"{where} is empty; give a file with column names and rows.")
 
 
-def _column_names(header: TextRecord, where: str) -> list[str]:
-    names = [cell.strip() for cell in header.cells]
+def header_names(cells: Sequence[str], line: str, where: str) -> list[str]:
+    """The names of columns in the cells of a header, which stands on a ``line``; an InputError if they are none."""
+    names = [cell.strip() for cell in cells]
     if any("\0" in name for name in names):
         raise InputError(f"{where} is not a text file, or UTF-16 without byte order mark; save the table as UTF-8 CSV.")
     if looks_like_data(names):
         shown = [_shown(name) for name in names[:_SHOWN_CELLS]] + ["..."] * (len(names) > _SHOWN_CELLS)
         raise InputError(
-            f"Line {header.line} of {where} looks like data, not like column names ({', '.join(shown)}); put "
+            f"{line} of {where} looks like data, not like column names ({', '.join(shown)}); put "
             "a line with a name for each column on top."
         )
     names = [name or f"column {j}" for j, name in enumerate(names, 1)]
@@ -304,10 +305,7 @@ def _json_column(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 def _parts(table: pa.Table, convert: Callable[[pa.ChunkedArray], pa.ChunkedArray]) -> Iterator[pa.Table]:
     """Slices of a flat table with converted columns, so that only a part of it is in memory twice."""
-    for field in table.schema:
-        if not fits_text_file(field.type):
-            held = f"Column {_shown(field.name)} holds {field.type}"
-            raise InputError(f"{held}, which a text file cannot hold; write Parquet or Arrow.")
+    require_plain_cells(table)
     for start in range(0, max(table.num_rows, 1), _ROWS_AT_ONCE):
         part = table.slice(start, _ROWS_AT_ONCE)
         yield pa.table([convert(_decoded(column)) for column in part.columns], table.column_names)
@@ -317,6 +315,14 @@ def _decoded(column: pa.ChunkedArray) -> pa.ChunkedArray:
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
     return column.cast(pa.large_string()) if _is_text(column.type) else column
+
+
+def require_plain_cells(table: pa.Table) -> None:
+    """Refuse a table with lists or bytes, which no text file and no sheet can hold."""
+    for field in table.schema:
+        if not fits_text_file(field.type):
+            held = f"Column {_shown(field.name)} holds {field.type}"
+            raise InputError(f"{held}, which a text file cannot hold; write Parquet or Arrow.")
 
 
 def fits_text_file(kind: pa.DataType) -> bool:
@@ -335,6 +341,6 @@ def _shown(text: str) -> str:
     return repr(text if len(text) <= _SHOWN_CHARACTERS else text[:_SHOWN_CHARACTERS] + "...")
 
 
-def one_line(error: Exception) -> str:
+def one_line(error: BaseException) -> str:
     """The message of a library, for the middle of a sentence of ours."""
     return " ".join(str(error).split())[:200]

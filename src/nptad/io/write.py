@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -17,7 +18,11 @@ import pyarrow.parquet
 
 from nptad.errors import InputError
 from nptad.io.atomic import writing, writing_explained
-from nptad.io.formats import PACKED_SUFFIX, Place, format_for, is_stream, name_of
+from nptad.io.excel import write_workbook
+from nptad.io.formats import PACKED_SUFFIX, format_for, output_format
+from nptad.io.json_array import write_json_array
+from nptad.io.places import Place, is_stream, is_url, name_of
+from nptad.io.remote import write_url
 from nptad.io.text import one_line, write_delimited, write_json_lines
 from nptad.tables.selection import require_distinct
 
@@ -29,9 +34,9 @@ def write_table(table: pa.Table, target: Place, format: str | None = None) -> No
     ----------
     table : pyarrow.Table
         What to write.
-    target : path, "-" or binary file
-        A file, standard output, or an open binary file.
-    format : {"csv", "tsv", "jsonl", "parquet", "arrow"}, optional
+    target : path, URL, "-" or binary file
+        A file, one at s3:// or gs://, standard output, or an open binary file.
+    format : {"csv", "tsv", "json", "jsonl", "xlsx", "parquet", "arrow"}, optional
         Default: what the suffix of the path says, otherwise CSV.
 
     Raises
@@ -45,7 +50,9 @@ def write_table(table: pa.Table, target: Place, format: str | None = None) -> No
     -----
     CSV and TSV are UTF-8. A text cell or a column name that begins with = + - @ or a tab or line break gets an
     apostrophe in front, so that no spreadsheet takes it for a formula; numbers stay as they are. Text stands in
-    quotation marks, a missing cell is empty. In JSON lines, times are text and numbers that are not finite are null.
+    quotation marks, a missing cell is empty. In JSON, times are text and numbers that are not finite are null. In
+    Excel, text is never a formula; whole numbers of more than 15 digits, infinite numbers, times with a zone and times
+    before 1900 are text.
 
     Examples
     --------
@@ -57,6 +64,8 @@ def write_table(table: pa.Table, target: Place, format: str | None = None) -> No
     "Ann",-0.5
     "'=1+1",2
     """
+    if format is None and isinstance(target, str | PathLike):
+        format = output_format(target)
     write = _WRITERS[format_for(target, format) or "csv"]
     where = name_of(target, "standard output")
     if not table.num_columns:
@@ -78,13 +87,25 @@ def _opened(target: Place) -> Iterator[BinaryIO]:
     elif is_stream(target):
         sys.stdout.flush()  # what was printed before comes before
         yield sys.stdout.buffer
+    elif is_url(target):
+        with tempfile.TemporaryDirectory() as directory:
+            path = Path(directory) / "table"
+            with path.open("wb") as whole, _packing(whole, target) as sink:
+                yield sink
+            write_url(path, str(target))
     else:
-        with writing(Path(target)) as file:
-            if Path(target).suffix.lower() != PACKED_SUFFIX:
-                yield file
-            else:
-                with gzip.GzipFile(filename="", mode="wb", compresslevel=6, fileobj=file, mtime=0) as gzipped:
-                    yield gzipped  # type: ignore[misc]
+        with writing(Path(target)) as file, _packing(file, target) as sink:
+            yield sink
+
+
+@contextmanager
+def _packing(file: BinaryIO, target: str | PathLike[str]) -> Iterator[BinaryIO]:
+    """The file, or one around it that packs what is written."""
+    if Path(target).suffix.lower() != PACKED_SUFFIX:
+        yield file
+    else:
+        with gzip.GzipFile(filename="", mode="wb", compresslevel=6, fileobj=file, mtime=0) as gzipped:
+            yield gzipped  # type: ignore[misc]
 
 
 def _write_arrow(table: pa.Table, sink: BinaryIO) -> None:
@@ -95,7 +116,9 @@ def _write_arrow(table: pa.Table, sink: BinaryIO) -> None:
 _WRITERS: dict[str, Callable[[pa.Table, BinaryIO], None]] = {
     "csv": partial(write_delimited, delimiter=","),
     "tsv": partial(write_delimited, delimiter="\t"),
+    "json": write_json_array,
     "jsonl": write_json_lines,
+    "xlsx": write_workbook,
     "parquet": pyarrow.parquet.write_table,
     "arrow": _write_arrow,
 }

@@ -6,7 +6,6 @@ keeps the result; so no more parts are in memory than there are workers.
 
 from __future__ import annotations
 
-import glob
 import os
 import threading
 import time
@@ -22,6 +21,7 @@ import pyarrow.compute as pc
 
 from nptad.errors import InputError, NPTADError, warn
 from nptad.io.read import open_stream
+from nptad.io.sources import table_files
 from nptad.pipeline import named_beside
 from nptad.progress import progress_bar
 from nptad.scale.arrow import ArrowScorer, ScoringOptions
@@ -52,12 +52,11 @@ class FilesScored:
 
 
 def find_files(pattern: str | Path) -> list[str]:
-    """The files that a name or a pattern such as ``in/*.parquet`` stands for, in the order of their names."""
-    name = str(pattern)
-    found = [name] if os.path.exists(name) else sorted(glob.glob(name, recursive=True))
-    files = [path for path in found if os.path.isfile(path)]
-    if not files:
-        raise InputError(f"There is no file {name}; check the name or the pattern.")
+    """The files that a name, a folder or a pattern such as ``in/*.parquet`` stands for, in the order of their names."""
+    files = table_files(str(pattern))
+    missing = next((path for path in files if not os.path.isfile(path)), None)
+    if missing is not None:
+        raise InputError(f"There is no file {missing}; check the name or the pattern.")
     return files
 
 

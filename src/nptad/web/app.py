@@ -21,7 +21,7 @@ from starlette.datastructures import FormData, UploadFile
 from starlette.exceptions import HTTPException
 
 from nptad.errors import InputError
-from nptad.io.formats import SUFFIXES, format_of
+from nptad.io.formats import ARCHIVE_SUFFIX, SUFFIXES, format_of
 from nptad.report.html import base_style
 from nptad.web import jobs
 from nptad.web.choices import Choices, form_values, parse_choices
@@ -134,7 +134,7 @@ def _page(request: Request, template: str, status: int = 200, **context: Any) ->
 def _start_page(request: Request, status: int = 200, error: str = "") -> HTMLResponse:
     site = _site(request)
     listed = [(job, status_of(job, site.store, site.runner)) for job in site.store.newest_first()]
-    return _page(request, "start", status, jobs=listed, suffixes=[*SUFFIXES], error=error)
+    return _page(request, "start", status, jobs=listed, suffixes=[*SUFFIXES, ARCHIVE_SUFFIX], error=error)
 
 
 def _to(job: Job | None = None) -> RedirectResponse:
