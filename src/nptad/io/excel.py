@@ -7,6 +7,7 @@ could be explained. defusedxml refuses XML entities, of which a small file could
 
 from __future__ import annotations
 
+import io
 import warnings
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
@@ -185,12 +186,17 @@ def write_workbook(table: pa.Table, sink: BinaryIO) -> None:
         cell.data_type = "s"  # not a formula, whatever it begins with
         return cell
 
-    sheet.append([written(name) for name in table.column_names])
-    for start in range(0, table.num_rows, _ROWS_AT_ONCE):
-        part = table.slice(start, _ROWS_AT_ONCE)
-        for row in zip(*(_microseconds(column).to_pylist() for column in part.columns), strict=True):
-            sheet.append([written(value) for value in row])
-    workbook.save(sink)
+    try:
+        sheet.append([written(name) for name in table.column_names])
+        for start in range(0, table.num_rows, _ROWS_AT_ONCE):
+            part = table.slice(start, _ROWS_AT_ONCE)
+            for row in zip(*(_microseconds(column).to_pylist() for column in part.columns), strict=True):
+                sheet.append([written(value) for value in row])
+    finally:
+        sheet.close()  # it would otherwise write on when it is collected as garbage
+    whole = io.BytesIO()  # so would an archive around a sink that is full
+    workbook.save(whole)
+    sink.write(whole.getbuffer())
 
 
 def _microseconds(column: pa.ChunkedArray) -> pa.ChunkedArray:

@@ -139,12 +139,10 @@ def read_table(
         limit = most_bytes() if max_bytes is None else max_bytes
         if max_bytes is not None:
             require_size(len(data), limit, where)
+        data = _gunzipped(data, format, where, limit)
         if format == ARCHIVE or (format is None and data.startswith(ZIP)):
             data, format, where = unzip(data, format, where, limit)
-        packed = io.BytesIO(data)
-        if (unpacked := _unpacked(packed, format)) is not packed:
-            data = unpacked.read(limit + 1)
-            require_size(len(data), limit, where)
+            data = _gunzipped(data, format, where, limit)
     if format == "xlsx":
         format_in(data[:_BEGINNING], format, where)
         return read_workbook(data, where, as_text, sheet, limit)
@@ -152,6 +150,16 @@ def read_table(
         raise InputError(f"{where} has no sheets; give a sheet only of a workbook.")
     table = open_table(data, format, where, as_text)
     return pa.concat_tables([table.schema.empty_table(), *table.blocks(0)])
+
+
+def _gunzipped(data: bytes, format: str | None, where: str, limit: int) -> bytes:
+    packed = io.BytesIO(data)
+    unpacked = _unpacked(packed, format)
+    if unpacked is packed:
+        return data
+    data = unpacked.read(limit + 1)
+    require_size(len(data), limit, where)
+    return data
 
 
 def _content(source: Place, max_bytes: int | None) -> bytes:
