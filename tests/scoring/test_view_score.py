@@ -57,6 +57,15 @@ def test_scores_survive_a_file(score, tmp_path):
     assert again.is_training_table(rows(300, 0))
 
 
+def test_a_row_among_many_equally_near_ones_scores_the_same_alone_and_in_company():
+    """Which of them is found depends on rounding; distances that differ by that changed p-values by many rows."""
+    random = np.random.default_rng(4)
+    steps = random.random(4) * 3 + 0.5
+    x, new = (((random.normal(size=(n, 4)) * 2).round() / steps).astype(np.float32) for n in (600, 60))
+    score = ViewScore.fit(x, CellLayout(4, ()), 0)
+    np.testing.assert_allclose([score.score(row[None])[0] for row in new], score.score(new), rtol=1e-9)
+
+
 def test_false_alarms_keep_to_their_rate():
     """Exact binomial bounds over many small tables; the rates of one table depend on its training rows."""
     alarms = {0.05: 0, 0.1: 0}
