@@ -30,7 +30,7 @@ WAITING = {
     "as without it": {},
     "one thread": {"OMP_WAIT_POLICY": "PASSIVE", "OMP_NUM_THREADS": "1"},
 }
-LIMIT = 180
+LIMIT = 120
 """Seconds after which a run is stopped."""
 
 
