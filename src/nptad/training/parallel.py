@@ -48,13 +48,7 @@ def threads_for(n_tasks: int) -> Iterator[Map]:
 def single_thread(kind: Literal["blas", "openmp"]) -> Iterator[None]:
     """Libraries use a single thread: "blas" in NumPy's matrix products, "openmp" in scikit-learn and torch.
 
-    Also a decorator.
-
-    Examples
-    --------
-    >>> with single_thread("blas"):
-    ...     {pool["num_threads"] for pool in _pools().select(user_api="blas").info()} <= {1}
-    True
+    Also a decorator. It knows the libraries that were loaded when it was used first.
     """
     with _pools().limit(limits=1, user_api=kind):
         yield
