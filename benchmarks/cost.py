@@ -34,8 +34,8 @@ STAGES = ("sets", "growth")
 SETS = ("wine", "wbc", "annthyroid", "cardio", "pendigits", "letter", "satimage2", "optdigits", "arrhythmia")
 METHODS = ("default", "network")
 GROWTH = {
-    "training rows": tuple((rows, 10) for rows in (500, 1000, 2000, 5000, 10_000, 20_000, 50_000, 100_000)),
-    "columns": tuple((5000, columns) for columns in (2, 5, 10, 20, 50, 100, 200, 500)),
+    "training rows": tuple((rows, 10) for rows in (1000, 5000, 20_000, 50_000, 100_000)),
+    "columns": tuple((5000, columns) for columns in (5, 20, 100, 500)),
     "wide tables": ((200, 500), (500, 2000)),
 }
 """Rows and columns of the training tables."""

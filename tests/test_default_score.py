@@ -98,12 +98,18 @@ def test_share_of_the_training_rows_is_flagged_exactly():
     assert found.anomaly.sum() == 13
 
 
-def test_large_tables_are_sampled_and_every_row_has_a_score(monkeypatch):
-    monkeypatch.setattr(view_score, "MOST_ROWS", 200)
+@pytest.mark.parametrize("kept", [200, 450])
+def test_large_tables_are_sampled_and_every_row_has_a_score(monkeypatch, kept):
+    """Fewer rows are kept where a tree would not search all of them fast."""
+    monkeypatch.setattr(view_score, "MANY_ROWS", 200)
+    monkeypatch.setattr(view_score, "MOST_ROWS", 450)
+    monkeypatch.setattr("nptad.scoring.views.neighbours.MANY_ROWS", 200)
+    monkeypatch.setattr("nptad.scoring.views.neighbours._MOST_COMPARED", 0 if kept == 200 else 500)
+    monkeypatch.setattr("nptad.scoring.views.neighbours._MOST_GAPS", 1.0)
     table = trips(500, 0)
     table.loc[499, "hours"] = 9.0
     detector = NPTAD(random_state=0).fit(table)
-    assert detector.model_.scorer.n_calibration == 200
+    assert detector.model_.scorer.n_calibration == kept
     assert len(detector.training_scores_) == 500
     assert detector.training_scores_.argmin() == 499
     again = NPTAD(random_state=0).fit(table)

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -84,3 +88,10 @@ def test_a_model_that_is_not_the_one_meant_is_refused(model):
     assert ArrowScorer(ScoringOptions(model, fingerprint=told)).fingerprint == told
     with pytest.raises(ModelFileError, match="was replaced by another one before all rows were scored"):
         ArrowScorer(ScoringOptions(model, fingerprint="0" * 64))
+
+
+def test_workers_of_engines_set_how_threads_wait_before_torch_is_imported():
+    code = "import os, sys, nptad.scale; print(os.environ['OMP_WAIT_POLICY'], 'torch' in sys.modules)"
+    environment = {name: value for name, value in os.environ.items() if name != "OMP_WAIT_POLICY"}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["PASSIVE", "False"]

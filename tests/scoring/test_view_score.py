@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from scipy.stats import binom
+from threadpoolctl import ThreadpoolController, threadpool_limits
 
 from nptad.scoring.view_score import ViewScore
-from nptad.scoring.views import VIEWS, OutsideRange
+from nptad.scoring.views import VIEWS, NearestInRanges, OutsideRange
 from nptad.tables.layout import CellLayout
 
 LAYOUT = CellLayout(2, (3,))
@@ -55,6 +56,39 @@ def test_scores_survive_a_file(score, tmp_path):
     np.testing.assert_array_equal(again.score(x), score.score(x))
     np.testing.assert_array_equal(again.training_scores, score.training_scores)
     assert again.is_training_table(rows(300, 0))
+
+
+def test_a_row_among_many_equally_near_ones_scores_the_same_alone_and_in_company():
+    """Which of them is found depends on rounding; distances that differ by that changed p-values by many rows."""
+    random = np.random.default_rng(4)
+    steps = random.random(4) * 3 + 0.5
+    x, new = (((random.normal(size=(n, 4)) * 2).round() / steps).astype(np.float32) for n in (600, 60))
+    score = ViewScore.fit(x, CellLayout(4, ()), 0)
+    np.testing.assert_allclose([score.score(row[None])[0] for row in new], score.score(new), rtol=1e-9)
+
+
+def test_matrix_products_do_not_wait_for_threads():
+    """Beside other load, the threads of BLAS wait for one that does not run, and a fit of a second takes minutes."""
+
+    def blas_threads() -> set[int]:
+        return {pool["num_threads"] for pool in ThreadpoolController().select(user_api="blas").info()}
+
+    found = []
+
+    class Recording(OutsideRange):
+        def score(self, x: np.ndarray) -> np.ndarray:
+            found.append(blas_threads())
+            return super().score(x)
+
+    with threadpool_limits(2, user_api="blas"):
+        before = blas_threads()
+        score = ViewScore.fit(rows(300, 0), LAYOUT, 0, (NearestInRanges, Recording))
+        score.score(rows(10, 1))
+        score.by_view(rows(10, 1))
+        score.explain(rows(10, 1))
+        assert blas_threads() == before
+    assert found
+    assert all(threads == {1} for threads in found)
 
 
 def test_false_alarms_keep_to_their_rate():

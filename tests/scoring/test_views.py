@@ -22,6 +22,7 @@ from nptad.scoring.views import (
 )
 from nptad.scoring.views.nearest import draw_parts
 from nptad.scoring.views.neighbours import Cells, Neighbours
+from nptad.scoring.views.tree import different_rows
 from nptad.tables.layout import CellLayout
 
 LAYOUT = CellLayout(3, (4, 2))
@@ -78,17 +79,49 @@ def test_neighbours_are_the_nearest_rows(gaps, n_numeric):
     assert (place != np.arange(40)).all()
 
 
-def test_a_tree_and_all_pairs_find_the_same(monkeypatch):
+@pytest.mark.parametrize("gaps", [0, 0.1])
+def test_a_tree_and_all_pairs_find_the_same(monkeypatch, gaps):
+    """Among rows with copies, categories and gaps; new rows with unseen categories and gaps."""
     random = np.random.default_rng(0)
-    numbers = random.normal(size=(200, 2)).round(1)  # with copies
-    cells, none = Cells(numbers, np.empty((200, 0))), Cells(random.normal(size=(50, 2)), np.empty((50, 0)))
-    by_tree = [Neighbours(cells).nearest(none)[0], Neighbours(cells).nearest(cells, np.arange(200))]
-    monkeypatch.setattr("nptad.scoring.views.neighbours._TREE_COLUMNS", 0)
-    monkeypatch.setattr("nptad.scoring.views.neighbours._PAIRS_AT_ONCE", 1000)
-    by_product = [Neighbours(cells).nearest(none)[0], Neighbours(cells).nearest(cells, np.arange(200))]
-    np.testing.assert_allclose(by_tree[0], by_product[0])
-    np.testing.assert_allclose(by_tree[1][0], by_product[1][0])
-    assert (by_tree[1][1] != np.arange(200)).all()
+
+    def draw(n_rows):
+        cells = np.column_stack([random.normal(size=(n_rows, 2)).round(1), random.integers(0, 3, (n_rows, 2))])
+        return np.where(random.random(cells.shape) < gaps, np.nan, cells)
+
+    rows, new = (Cells(part[:, :2], part[:, 2:]) for part in (draw(600), draw(520)))
+    new.codes[:9, 0] = -1
+    monkeypatch.setattr("nptad.scoring.views.neighbours._PAIRS_AT_ONCE", 10_000)
+    found = []
+    for many_rows in (0, 600):
+        monkeypatch.setattr("nptad.scoring.views.neighbours.MANY_ROWS", many_rows)
+        neighbours = Neighbours(rows)
+        distances, place = neighbours.nearest(rows, np.arange(600))
+        assert (place != np.arange(600)).all()
+        assert ("_tree" in vars(neighbours)) == (many_rows == 0)
+        found.append((distances, neighbours.nearest(new)[0], Neighbours(rows).nearest(new[:5])[0]))
+    for by_tree, by_product in zip(*found, strict=True):
+        np.testing.assert_array_equal(by_tree, by_product)
+
+
+def test_a_tree_pays_where_columns_depend_on_one_another():
+    random = np.random.default_rng(0)
+    none = np.empty((4000, 0))
+    hidden, noise = random.normal(size=(4000, 2)), random.normal(size=(4000, 20))
+    dependent = hidden @ random.normal(size=(2, 20)) + 0.01 * noise
+    assert Neighbours(Cells(dependent, none)).tree_pays()
+    assert not Neighbours(Cells(noise, none)).tree_pays()
+    gappy = np.where(random.random(dependent.shape) < 0.01, np.nan, dependent)  # one row in five has a gap
+    assert not Neighbours(Cells(gappy, none)).tree_pays()
+
+
+def test_different_rows_with_equal_sums_are_told_apart(monkeypatch):
+    class Ones:
+        def random(self, n):
+            return np.ones(n)
+
+    monkeypatch.setattr("numpy.random.default_rng", lambda seed: Ones())
+    first, copy_of = different_rows(np.array([[2.0, 1.0], [1.0, 2.0], [2.0, 1.0]]))
+    assert first[copy_of].tolist() == [0, 1, 0]
 
 
 def test_a_row_among_equal_ones_is_at_no_distance():

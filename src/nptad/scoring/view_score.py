@@ -19,14 +19,16 @@ from nptad.scoring.arrays import require_array, require_rows
 from nptad.scoring.calibrate import RowScores
 from nptad.scoring.folds import left_out_rows, row_keys
 from nptad.scoring.surprise import CombinedSurprise, Surprise
-from nptad.scoring.views import VIEWS, NearestInRanges, View
+from nptad.scoring.views import VIEWS, NearestInQuantiles, NearestInRanges, View
+from nptad.scoring.views.neighbours import MANY_ROWS
 from nptad.tables.layout import CellLayout
+from nptad.training.parallel import single_thread
 
 N_FOLDS = 5
 """Members of views that cannot leave out single rows."""
 
-MOST_ROWS = 20_000
-"""Training rows that the views keep and are calibrated with; of a larger table, a random sample."""
+MOST_ROWS = 500_000
+"""Training rows that the views keep and are calibrated with, if a tree searches them fast (see :func:`_keep`)."""
 
 _ROWS_AT_ONCE = 2048
 """Rows scored between two reports of progress."""
@@ -56,6 +58,7 @@ class ViewScore:
     """Keys of the training rows, by which the training table is recognised."""
 
     @classmethod
+    @single_thread("blas")
     def fit(
         cls,
         x: Float[np.ndarray, "N D"],
@@ -65,9 +68,7 @@ class ViewScore:
         advance: Callable[[float], None] = lambda _: None,
     ) -> ViewScore:
         """Learn from encoded training rows; ``advance`` is told the rows that were scored."""
-        kept = np.arange(len(x))
-        if len(x) > MOST_ROWS:
-            kept = np.sort(np.random.default_rng(seed).choice(len(x), MOST_ROWS, replace=False))
+        kept = _keep(x, layout, seed)
         known = x[kept]
         left_out = left_out_rows(len(known), min(N_FOLDS, len(known)), seed)
         fitted = []
@@ -108,6 +109,7 @@ class ViewScore:
         for surprise in (*self.surprise.views, self.surprise.whole):
             surprise.require_sound()
 
+    @single_thread("blas")
     def score(
         self, x: Float[np.ndarray, "n D"], advance: Callable[[float], None] = lambda _: None
     ) -> Float[np.ndarray, " n"]:
@@ -142,10 +144,12 @@ class ViewScore:
         place = np.searchsorted(self.row_keys, keys, sorter=order).clip(max=len(order) - 1)
         return np.where(self.row_keys[order[place]] == keys, order[place], -1)
 
+    @single_thread("blas")
     def by_view(self, x: Float[np.ndarray, "n D"]) -> Float[np.ndarray, "V n"]:
         """The surprise of each view, the mean over its members."""
         return self.surprise.by_view(self._scores(x)).mean(axis=2)
 
+    @single_thread("blas")
     def explain(self, x: Float[np.ndarray, "n D"]) -> Float[np.ndarray, "n V D"]:
         """The share of each cell in the score in each view; the sum over views and cells is 1, or 0 without surprise.
 
@@ -205,3 +209,18 @@ class ViewScore:
 
     def _scores(self, x: np.ndarray) -> list[np.ndarray]:
         return [view.score(x) for view in self.views]
+
+
+def _keep(x: Float[np.ndarray, "N D"], layout: CellLayout, seed: int) -> Int[np.ndarray, " kept"]:
+    """The training rows that the views compare with, ascending: all, or a random sample of them.
+
+    Comparing all pairs of many rows takes long. A tree finds the nearest of many rows fast if the columns depend on one
+    another, and that is where more rows help: the distance from the nearest of n rows that spread in d directions falls
+    as the d-th root of n rises.
+    """
+    sample = np.random.default_rng(seed).permutation(len(x))
+    if len(x) > MANY_ROWS:
+        rows = x[sample[:MANY_ROWS]]
+        views = (kind(rows, np.array(layout.n_numeric)) for kind in (NearestInRanges, NearestInQuantiles))
+        sample = sample[: MOST_ROWS if all(view.tree_pays() for view in views) else MANY_ROWS]
+    return np.sort(sample)

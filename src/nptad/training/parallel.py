@@ -1,7 +1,8 @@
-"""Members side by side on several cores, each in a thread with its share of torch's threads.
+"""Pieces of work side by side on several cores, each in a thread with its share of torch's threads.
 
-Torch's own threads split each operation and wait for one another after it. Operations here take about a millisecond,
-and a core that is briefly busy with something else delays all others. Members never wait for one another.
+The threads of torch and of NumPy's matrix products split each operation and wait for one another after it, actively.
+Operations here take about a millisecond, and a core that is briefly busy with something else delays all others. Pieces
+of work, such as the members of an ensemble, never wait for one another.
 """
 
 from __future__ import annotations
@@ -9,9 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import Any
+from functools import cache
+from typing import Any, Literal
 
 import torch
+from threadpoolctl import ThreadpoolController
 
 Map = Callable[[Callable[[Any], Any], Sequence[Any]], list[Any]]
 """Apply a function to all items; the results in their order."""
@@ -39,3 +42,19 @@ def threads_for(n_tasks: int) -> Iterator[Map]:
             yield lambda function, items: list(threads.map(function, items))
         finally:
             torch.set_num_threads(n_cores)
+
+
+@contextmanager
+def single_thread(kind: Literal["blas", "openmp"]) -> Iterator[None]:
+    """Libraries use a single thread: "blas" in NumPy's matrix products, "openmp" in scikit-learn and torch.
+
+    Also a decorator. It knows the libraries that were loaded when it was used first.
+    """
+    with _pools().limit(limits=1, user_api=kind):
+        yield
+
+
+@cache
+def _pools() -> ThreadpoolController:
+    """Looking for the loaded libraries takes longer than scoring a row."""
+    return ThreadpoolController()

@@ -21,6 +21,7 @@ from sklearn.mixture import GaussianMixture
 from nptad.scoring.arrays import require_array, require_count
 from nptad.scoring.views.base import View
 from nptad.tables.layout import CellLayout
+from nptad.training.parallel import single_thread
 
 _COMPONENTS = (5, 9)
 """Components of the two mixtures of a member; their mean log density is the view."""
@@ -36,6 +37,8 @@ _FULL_COLUMNS = 300
 """Columns up to which components have full covariances; beyond, only variances."""
 _CELLS_AT_ONCE = 2**22
 """Cells of covariances in memory at a time."""
+_MOST_ROWS = 20_000
+"""Rows that a mixture is fitted to; of more, a random sample."""
 
 
 @dataclass(frozen=True)
@@ -119,7 +122,8 @@ class MixtureDensity(View):
 
     def _member_scores(self, z: np.ndarray, member: int) -> np.ndarray:
         numbers = range(member * len(_COMPONENTS), (member + 1) * len(_COMPONENTS))
-        return -np.mean([self._log_density(z, np.flatnonzero(self.mixture == m)) for m in numbers], axis=0)
+        density = np.mean([self._log_density(z, np.flatnonzero(self.mixture == m)) for m in numbers], axis=0)
+        return -density.astype(np.float32).astype(np.float64)  # equal rows must be equal whatever their company
 
     def _log_density(self, z: np.ndarray, components: np.ndarray) -> np.ndarray:
         """Log density of rows under one mixture, (n,)."""
@@ -172,13 +176,15 @@ def _squared_lengths(difference: np.ndarray, factor: np.ndarray, missing: np.nda
 
 def _fit_mixture(rows: np.ndarray, n_components: int) -> GaussianMixture:
     rows = np.vstack([rows, rows]) if len(rows) < 2 else rows  # scikit-learn needs two rows
+    if len(rows) > _MOST_ROWS:
+        rows = rows[np.random.default_rng(0).choice(len(rows), _MOST_ROWS, replace=False)]
     n_components = max(1, min(n_components, len(rows) // _ROWS_PER_COMPONENT, len(np.unique(rows, axis=0))))
     kind = "full" if rows.shape[1] <= _FULL_COLUMNS else "diag"
     mixture = GaussianMixture(
         n_components, covariance_type=kind, reg_covar=_RIDGE, max_iter=50, tol=1e-2, random_state=0
     )
     # A mixture that has not converged is still a valid density.
-    with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
+    with warnings.catch_warnings(action="ignore", category=ConvergenceWarning), single_thread("openmp"):
         return mixture.fit(rows)
 
 

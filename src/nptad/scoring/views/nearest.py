@@ -57,6 +57,10 @@ class NearestInRanges(View):
         """The nearest training rows of each row, (m, n_similar) or fewer, nearest first."""
         return self._neighbours.several_nearest(self._cells(x), n_similar)
 
+    def tree_pays(self) -> bool:
+        """Whether a tree searches these rows fast, and would search more rows of the same kind fast."""
+        return self._neighbours.tree_pays()
+
     @cached_property
     def _neighbours(self) -> Neighbours:
         return Neighbours(self._cells(self.rows))
