@@ -17,6 +17,7 @@ from cyclopts.validators import Number
 
 from nptad.cli.arguments import check_places, refuse_mixture, refuse_two_results, row_numbers, writes_parts
 from nptad.errors import InputError, NPTADError, PeerError, TrainingError
+from nptad.memory import memory_explained
 from nptad.training.launch import is_launched, launched_rank, run_together, take_part
 from nptad.wording import visible
 
@@ -372,7 +373,7 @@ def main() -> None:
     # OpenMP reads it when torch is imported. Threads that spin while they wait make a busy machine many times slower.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     try:
-        with _notes("--quiet" in sys.argv):
+        with _notes("--quiet" in sys.argv), memory_explained():
             app(sys.argv[1:], exit_on_error=False, result_action="return_value")
         sys.stdout.flush()
     except CycloptsError:
