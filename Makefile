@@ -7,7 +7,7 @@ PIP := -m pip install --quiet --disable-pip-version-check
 UNIT_TESTS := tests/tables tests/io tests/nn tests/training tests/scoring tests/explain tests/models \
   tests/test_detector.py tests/test_accuracy.py
 
-.PHONY: demo test test-lowest lint results clean
+.PHONY: demo test test-lowest torture lint results clean
 
 demo: .venv/demo
 	$(BIN)/nptad demo
@@ -21,6 +21,10 @@ test: .venv/installed
 test-lowest: .venv-lowest/installed
 	OMP_NUM_THREADS=1 $(LOWEST)/python -m pytest -W ignore::DeprecationWarning $(UNIT_TESTS) \
 	  --deselect tests/test_detector.py::test_scikit_learn_array_api_check
+
+# Hostile cases, for minutes or hours; what is done is not done again. See tests/torture/.
+torture: .venv/installed
+	OMP_NUM_THREADS=1 $(BIN)/python tests/torture/run.py
 
 lint: .venv/installed
 	$(BIN)/ruff check .

@@ -16,6 +16,7 @@ from nptad.errors import InputError, ModelFileError, TrainingError, warn
 from nptad.explain.attribution import explain_rows
 from nptad.explain.result import Explanation
 from nptad.explain.similar import explain_views
+from nptad.memory import require_memory
 from nptad.models.fitted import FittedModel
 from nptad.models.persist import load_model, save_model
 from nptad.nn.device import resolve_device
@@ -204,6 +205,8 @@ class NPTAD(OutlierMixin, BaseEstimator):
         self._check_parameters(checkpoint)
         ranks = Ranks()
         raw = read_columns(X)
+        # Encoded rows and their ranks, whatever else a score keeps.
+        require_memory(16.0 * raw.n_rows * len(raw.cells), "The table")
         schema = learn_schema(raw, self.categorical_features)
         x = encode(schema, raw)
         scorer: ViewScore | NetworkScore

@@ -33,6 +33,10 @@ class ModelFileError(NPTADError, ValueError):
     """A saved model or checkpoint that is incomplete, changed, or written by a newer version."""
 
 
+class MemoryShortage(NPTADError, MemoryError):
+    """Work that needs more memory than there is."""
+
+
 class WorkerError(NPTADError, RuntimeError):
     """A process that worked for this one has ended without a result."""
 

@@ -18,6 +18,7 @@ from cyclopts.validators import Number
 from nptad.cli.arguments import check_places, refuse_mixture, refuse_two_results, row_numbers, writes_parts
 from nptad.cli.ending import one_line_at_the_end
 from nptad.errors import InputError
+from nptad.memory import memory_explained
 from nptad.training.launch import is_launched, launched_rank, run_together, take_part
 from nptad.wording import visible
 
@@ -375,7 +376,7 @@ def main() -> None:
     """Run the command line."""
     # OpenMP reads it when torch is imported. Threads that spin while they wait make a busy machine many times slower.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
-    with one_line_at_the_end(), _notes("--quiet" in sys.argv):
+    with one_line_at_the_end(), _notes("--quiet" in sys.argv), memory_explained():
         app(sys.argv[1:], exit_on_error=False, result_action="return_value")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
 import io
 import sys
@@ -26,6 +27,7 @@ from nptad.io.packed import most_bytes, require_size, unzip
 from nptad.io.places import Place, is_stream, is_url, name_of
 from nptad.io.remote import read_url
 from nptad.io.text import one_line, open_delimited, read_json_lines, utf8_pieces
+from nptad.memory import require_memory
 from nptad.tables.selection import require_distinct
 
 _BLOCK_ROWS = 2**16
@@ -149,6 +151,8 @@ def read_table(
     if sheet is not None:
         raise InputError(f"{where} has no sheets; give a sheet only of a workbook.")
     table = open_table(data, format, where, as_text)
+    rows_and_columns = f"{table.n_rows:,} rows and {len(table.schema):,} columns"
+    require_memory(table.n_rows * sum(map(_cell_bytes, table.schema.types)), f"{where} has {rows_and_columns}, which")
     return pa.concat_tables([table.schema.empty_table(), *table.blocks(0)])
 
 
@@ -187,6 +191,14 @@ def open_stream(path: str | PathLike[str], as_text: Collection[str] = ()) -> Ope
     return open_table(str(path), format, str(path), as_text)
 
 
+def _cell_bytes(kind: pa.DataType) -> float:
+    """What a cell takes at least in memory."""
+    try:
+        return float(kind.bit_width) / 8
+    except ValueError:  # of no fixed size
+        return 0.0 if pa.types.is_null(kind) else 4.0
+
+
 @contextmanager
 def reading_explained(where: str) -> Iterator[None]:
     """Turn the failure to open, read or unpack a file into an InputError."""
@@ -201,6 +213,8 @@ def reading_explained(where: str) -> Iterator[None]:
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise InputError(f"{where} cannot be unpacked ({error}); it is truncated or damaged.") from error
     except (OSError, ValueError) as error:
+        if getattr(error, "errno", None) == errno.ENOMEM:
+            raise MemoryError(one_line(error)) from error
         raise InputError(f"{where} cannot be read: {getattr(error, 'strerror', None) or error}.") from error
 
 
@@ -317,7 +331,11 @@ def _damage_explained(where: str, format: str) -> Iterator[None]:
     """Turn the failure of pyarrow to read a file into an InputError."""
     try:
         yield
+    except MemoryError:  # of Arrow, too: the file is as it should be
+        raise
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+        if getattr(error, "errno", None) == errno.ENOMEM:
+            raise MemoryError(one_line(error)) from error
         raise InputError(
             f"{where} cannot be read as {format} ({one_line(error)}); it is truncated, damaged or of another format."
         ) from error

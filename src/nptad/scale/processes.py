@@ -20,6 +20,7 @@ import pyarrow.ipc
 import torch
 
 from nptad.errors import NPTADError, WorkerError
+from nptad.memory import memory_explained
 from nptad.processes import (
     Child,
     Parent,
@@ -101,7 +102,7 @@ def work(parent: Parent) -> None:
     while True:
         table = _unpack(parent.receive()[1])
         try:
-            with listening(tell):
+            with listening(tell), memory_explained():
                 result, notes = score_table(open_scorer(options), table)
             parent.send({"notes": notes}, _pack(result))
         except NPTADError as error:

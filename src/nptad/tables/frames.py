@@ -8,8 +8,10 @@ from __future__ import annotations
 import math
 import numbers
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, time, timedelta
+from decimal import Decimal
 from importlib.util import find_spec
 from typing import Any, Literal
 
@@ -23,6 +25,12 @@ from nptad.tables.selection import require_distinct
 
 Content = Literal["number", "boolean", "text", "time", "duration"]
 """What the cells of a column are. Times are seconds since 1970 (UTC), durations and times of day are seconds."""
+
+
+_SECONDS_IN = {"W": 604800.0, "D": 86400.0, "h": 3600.0, "m": 60.0, "s": 1.0}
+_PER_SECOND = {"ms": 1e3, "us": 1e6, "ns": 1e9, "ps": 1e12, "fs": 1e15, "as": 1e18, "generic": 1e6}
+_MOST_YEARS = 1e9  # or months
+_LONGEST_SECONDS = 6.2e10  # Python has no times before year 1
 
 
 @dataclass(frozen=True)
@@ -60,8 +68,23 @@ def read_columns(table: Any, first_row: int = 0) -> RawColumns:
     cells: dict[str | int, np.ndarray] = {}
     content: dict[str | int, Content] = {}
     for name, series in zip(names, frame.iter_columns(), strict=True):
-        cells[name], content[name] = _read_series(series, name, first_row)
+        with _library_explained(f"Column {name!r}"):
+            cells[name], content[name] = _read_series(series, name, first_row)
     return RawColumns(cells, content, len(frame), True, backend_of(table), first_row)
+
+
+@contextmanager
+def _library_explained(what: str) -> Iterator[None]:
+    """Turn the failure of a library at values that its own types cannot hold into an InputError."""
+    try:
+        yield
+    except (InputError, MemoryError):
+        raise
+    except BaseException as error:
+        if not isinstance(error, Exception) and type(error).__name__ != "PanicException":  # how polars fails
+            raise
+        reason = " ".join(str(error).split())[:200]
+        raise InputError(f"{what} holds what cannot be read ({reason}); correct or remove it.") from error
 
 
 def read_blocks(table: Any, block_rows: int) -> Iterator[RawColumns]:
@@ -117,7 +140,8 @@ def _read_array(table: Any, first_row: int) -> RawColumns:
     cells: dict[str | int, np.ndarray] = {}
     content: dict[str | int, Content] = {}
     for j in range(array.shape[1]):
-        cells[j], content[j] = _read_values(array[:, j], j, first_row)
+        with _library_explained(f"Column {j}"):
+            cells[j], content[j] = _read_values(array[:, j], j, first_row)
     return RawColumns(cells, content, len(array), False, backend_of(table), first_row)
 
 
@@ -125,17 +149,37 @@ def _read_series(series: nw.Series[Any], name: str | int, first_row: int) -> tup
     dtype = series.dtype
     if dtype.is_numeric():
         return _finite(_floats(series), name, first_row), "number"
-    if isinstance(dtype, nw.Datetime | nw.Date):
-        stamps = series.cast(nw.Datetime("us")) if isinstance(dtype, nw.Date) else series
-        return _floats(stamps.dt.timestamp("us")) / 1e6, "time"
-    if isinstance(dtype, nw.Duration):
-        return _floats(series.dt.total_microseconds()) / 1e6, "duration"
+    if isinstance(dtype, nw.Datetime | nw.Date | nw.Duration):
+        if getattr(dtype, "time_zone", None):
+            series = series.dt.convert_time_zone("UTC").dt.replace_time_zone(None)
+        return _seconds(series.to_numpy(), name), "duration" if isinstance(dtype, nw.Duration) else "time"
     values = np.empty(len(series), dtype=object)
     values[:] = series.to_list()
     if isinstance(dtype, nw.Categorical | nw.Enum):
         # A categorical column stays categorical even if its categories are numbers: the table's author chose so.
         return texts(_plain_cells(values, name, first_row)), "text"
     return _read_values(values, name, first_row)
+
+
+def _seconds(values: np.ndarray, name: str | int) -> np.ndarray:
+    """Times since 1970 or durations of any unit in seconds. NumPy would overflow in silence: counts become floats."""
+    if values.dtype.kind not in "mM":
+        values = values.astype("M8[us]")
+    unit, step = np.datetime_data(values.dtype)
+    missing = np.isnat(values)
+    counts = np.where(missing, 0, values.astype(np.int64)) * float(step)
+    if unit in ("Y", "M"):  # which are not all of the same length
+        if counts.size and np.abs(counts).max() > _MOST_YEARS:
+            raise _too_far(name)
+        days = values.astype(f"{values.dtype.kind}8[D]")
+        counts, unit = np.where(missing, 0, days.astype(np.int64)).astype(np.float64), "D"
+    per_second = _PER_SECOND.get(unit)
+    seconds = counts / per_second if per_second else counts * _SECONDS_IN[unit]
+    return np.where(missing, np.nan, seconds)
+
+
+def _too_far(name: str | int) -> InputError:
+    return InputError(f"Column {name!r} holds a time that is too far from today; correct it or leave it empty.")
 
 
 def _floats(series: nw.Series[Any]) -> np.ndarray:
@@ -149,9 +193,7 @@ def _read_values(values: np.ndarray, name: str | int, first_row: int) -> tuple[n
     if values.dtype.kind in "iuf":
         return _finite(values.astype(np.float64), name, first_row), "number"
     if values.dtype.kind in "mM":
-        micros = values.astype(f"{values.dtype.kind}8[us]")
-        content = "time" if values.dtype.kind == "M" else "duration"
-        return np.where(np.isnat(micros), np.nan, micros.astype(np.int64) / 1e6), content
+        return _seconds(values, name), "time" if values.dtype.kind == "M" else "duration"
     cells = _plain_cells(values, name, first_row)
     present = [v for v in cells if v is not None]
     if present and all(isinstance(v, bool) for v in present):
@@ -178,15 +220,19 @@ def _plain_cells(values: np.ndarray, name: str | int, first_row: int) -> list[An
 def _is_missing(value: Any) -> bool:
     if value is None or type(value).__name__ in ("NAType", "NaTType"):
         return True
+    if isinstance(value, Decimal):
+        return value.is_nan()  # a signalling one cannot be compared
     return isinstance(value, numbers.Number | np.datetime64 | np.timedelta64) and bool(value != value)
 
 
 def _plain(value: Any, name: str | int, row: int) -> bool | float | str | datetime | timedelta:
     if isinstance(value, np.datetime64 | np.timedelta64):
+        if abs(_seconds(np.array([value]), name)[0]) > _LONGEST_SECONDS:
+            raise _too_far(name)
         value = value.astype(f"{value.dtype.kind}8[us]").item()
     if isinstance(value, bool | np.bool_):
         return bool(value)
-    if isinstance(value, numbers.Real) or type(value).__name__ == "Decimal":
+    if isinstance(value, numbers.Real | Decimal):
         try:
             return float(value)
         except OverflowError:
@@ -222,11 +268,15 @@ def to_arrow(table: Any) -> pa.Table:
     if isinstance(table, pa.Table):
         return table
     try:
-        return frame_of(table).to_arrow()
+        frame = frame_of(table)
     except TypeError as error:
         raise InputError(
             f"Expected a DataFrame or a pyarrow table with named columns, got a {type(table).__name__}."
         ) from error
+    except DuplicateError as error:
+        raise InputError(f"{' '.join(str(error).split())}; give each column its own name.") from error
+    with _library_explained("The table"):
+        return frame.to_arrow()
 
 
 def build_frame(backend: Any, columns: dict[str, tuple[type, list[Any]]]) -> Any:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from nptad.errors import NPTADError, PeerError, TrainingError
+from nptad.memory import memory_explained
 from nptad.processes import Child, Parent, error_from_dict, error_to_dict, threads_for_each
 
 STORE = "NPTAD_STORE"  # environment variable: the file through which the processes find one another
@@ -73,7 +74,8 @@ def take_part(parent: Parent, work: Callable[..., Any]) -> None:
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         try:
-            answer = {"result": work(**task)}
+            with memory_explained():
+                answer = {"result": work(**task)}
         except NPTADError as error:
             answer = {"error": error_to_dict(error)}
         signal.signal(signal.SIGTERM, signal.SIG_DFL)

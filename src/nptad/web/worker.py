@@ -25,6 +25,7 @@ from nptad.errors import InputError, MaskBankWarning, NPTADError, TableWarning
 from nptad.io.read import read_table
 from nptad.io.text import fits_text_file
 from nptad.io.write import write_table
+from nptad.memory import memory_explained
 from nptad.processes import Parent
 from nptad.progress import listening
 from nptad.tables.selection import column_names
@@ -55,11 +56,11 @@ def work(server: Parent) -> None:
     elif hasattr(os, "nice"):
         os.nice(5)  # the page comes first
     try:
-        tell({"done": inspect(**task) if do == "inspect" else detect(**task, tell=tell)})
+        with memory_explained():
+            done = inspect(**task) if do == "inspect" else detect(**task, tell=tell)
+        tell({"done": done})
     except NPTADError as error:
         tell({"failed": str(error)})
-    except MemoryError:
-        tell({"failed": "The table needs more memory than there is; use a part of its rows or columns."})
     except Exception as error:
         traceback.print_exc()
         tell({"failed": f"Something unexpected happened ({type(error).__name__}); the terminal says more."})
