@@ -227,6 +227,19 @@ def test_a_row_is_left_out_of_what_it_retrieves_from():
     assert without.score(x[17:18])[0, 0] > fitted.score(x[17:18])[0, 0] + 1
 
 
+def test_rows_of_the_same_group_are_similar():
+    random = np.random.default_rng(0)
+    group = np.arange(120) % 3
+    x = (random.normal(size=(120, 4)) * 0.1 + 3 * np.eye(3, 4)[group]).astype(np.float32)
+    fitted, _ = fit(x[:90], CellLayout(4, ()))
+    found = fitted.similar(x[90:], 5)
+    assert found.shape == (30, 5)
+    assert (group[found] == group[90:, None]).mean() > 0.95
+    hidden = x[90:].copy()
+    hidden[:, 3] = np.nan
+    assert (group[fitted.similar(hidden, 5)] == group[90:, None]).mean() > 0.95
+
+
 def test_an_odd_category_and_a_broken_dependence_are_seen():
     random = np.random.default_rng(0)
     first = random.normal(size=300)

@@ -22,7 +22,7 @@ from typing import ClassVar
 import numpy as np
 import torch
 
-from nptad.nn.retrieval import RetrievalNetwork, RetrievalSizes, cell_losses
+from nptad.nn.retrieval import RetrievalNetwork, RetrievalSizes, cell_losses, retrieval_weights
 from nptad.scoring.arrays import require_array, require_count
 from nptad.scoring.folds import row_keys
 from nptad.scoring.surprise import Surprise, combine, require_surprises, surprise_among_others
@@ -129,6 +129,11 @@ class Retrieval(View):
         share[:, self.columns] = self._cells(x)[1].T
         return np.where(np.isnan(x), 0.0, share)
 
+    def similar(self, x: np.ndarray, n_similar: int) -> np.ndarray:
+        """The training rows with the largest weights for each row, (m, n_similar) or fewer, the largest first."""
+        weights = retrieval_weights(*self._tensors(x), torch.full((len(x),), -1)).numpy()
+        return self.context[np.argsort(-weights, axis=1, kind="stable")[:, :n_similar]]
+
     @cached_property
     def _surprises(self) -> list[Surprise]:
         return [Surprise(*fitted) for fitted in zip(self.scores, self.tails, strict=True)]
@@ -142,8 +147,12 @@ class Retrieval(View):
 
     def _losses(self, x: np.ndarray, own: np.ndarray) -> np.ndarray:
         """Losses of the cells, NaN for gaps, (m, J); ``own`` is a row's own place in the context, -1 for none."""
+        found = cell_losses(*self._tensors(x), torch.from_numpy(own), columns=self.columns.tolist())
+        return found.numpy().astype(np.float64)
+
+    def _tensors(self, x: np.ndarray) -> tuple[RetrievalNetwork, torch.Tensor, torch.Tensor]:
+        """The network, rows, and the context."""
         layout = CellLayout(int(self.n_numeric), tuple(int(c) for c in self.cardinalities))
         network = RetrievalNetwork(RetrievalSizes(layout), torch.from_numpy(self.weights))
         values, rows = (torch.from_numpy(np.asarray(part, dtype=np.float32)) for part in (x, self.rows[self.context]))
-        found = cell_losses(network, values, rows, torch.from_numpy(own), columns=self.columns.tolist())
-        return found.numpy().astype(np.float64)
+        return network, values, rows
