@@ -10,7 +10,6 @@ import pytest
 import torch
 
 from nptad.nn.retrieval import RetrievalNetwork, RetrievalSizes, cell_losses, retrieval_weights
-from nptad.scoring.folds import left_out_rows
 from nptad.scoring.surprise import Surprise
 from nptad.scoring.views.retrieval import Retrieval
 from nptad.tables.layout import CellLayout
@@ -32,12 +31,12 @@ def make_rows(n, seed=0, gaps=0.1):
     return x
 
 
-def fit(x, layout=LAYOUT, members=3):
-    return Retrieval.fit(x, layout, left_out_rows(len(x), members, seed=0))
+def fit(x, layout=LAYOUT):
+    return Retrieval.fit(x, layout, np.zeros((1, len(x)), dtype=bool))
 
 
 def some_weights(sizes, members=1):
-    start = RetrievalNetwork.start(sizes, [make_rows(30, k) for k in range(members)], list(range(members)))
+    start = RetrievalNetwork.start(sizes, make_rows(30), list(range(members)))
     return start + 0.1 * torch.randn(start.shape, generator=torch.Generator().manual_seed(7))
 
 
@@ -174,16 +173,14 @@ def test_the_loss_in_training_is_that_of_the_mixture():
 
 def test_training_lowers_the_loss_and_members_do_not_depend_on_one_another():
     x = make_rows(120)
-    kept = np.stack([np.arange(80), np.arange(40, 120)])
     how = RetrievalTraining(steps=40)
-    weights = train_retrieval(SIZES, x, kept, [3, 4], how)
-    alone = train_retrieval(SIZES, x, kept[1:], [4], how)
+    weights = train_retrieval(SIZES, x, [3, 4], how)
+    alone = train_retrieval(SIZES, x, [4], how)
     torch.testing.assert_close(weights[1:], alone, rtol=1e-2, atol=1e-2)
     context = torch.from_numpy(make_rows(100, 5))[None]
     lottery = torch.from_numpy(np.random.default_rng(0).random((1, 100, 5), dtype=np.float32))
-    before = hidden_cell_loss(
-        RetrievalNetwork(SIZES, train_retrieval(SIZES, x, kept[:1], [3], RetrievalTraining(0))), context, lottery, 0.15
-    )
+    start = RetrievalNetwork(SIZES, RetrievalNetwork.start(SIZES, x, [3]))
+    before = hidden_cell_loss(start, context, lottery, 0.15)
     after = hidden_cell_loss(RetrievalNetwork(SIZES, weights[:1]), context, lottery, 0.15)
     assert after.item() < before.item() - 0.05
 
@@ -194,7 +191,7 @@ def test_the_contract():
     new[0], new[1], new[2, 0], new[3, 3:] = np.nan, 0, 1e6, -1
     fitted, scores = fit(x)
     found = fitted.score(new)
-    assert (scores.shape, found.shape) == ((80,), (25, 3))
+    assert (scores.shape, found.shape) == ((80,), (25, 1))
     assert np.isfinite(found).all()
     assert np.isfinite(scores).all()
     arrays = {field.name: getattr(fitted, field.name) for field in dataclasses.fields(fitted)}
@@ -216,28 +213,31 @@ def test_the_same_rows_make_the_same_view():
     assert torch.equal(torch.get_rng_state(), state)  # the user's random numbers are left alone
 
 
-def test_a_single_member_leaves_out_the_row_itself():
+def test_a_row_is_left_out_of_what_it_retrieves_from():
     """A value that occurs once is as new to its own row as to a new one."""
     x = make_rows(100, gaps=0)
     x[:, 2] = np.arange(100) % 4
     x[17, 2] = 40
-    fitted, scores = fit(x, members=1)
+    fitted, scores = fit(x)
     assert scores.argmax() == 17
-    assert fitted.score(x).shape == (100, 1)
     assert fitted.score(x[17:18])[0, 0] < scores[17]  # as a new row, it finds its own copy
+    rest = np.delete(np.arange(100), 17)
+    without = fitted.of_rows(x[rest], LAYOUT)
+    np.testing.assert_array_equal(without.rows[without.context], x[fitted.context[fitted.context != 17]])
+    assert without.score(x[17:18])[0, 0] > fitted.score(x[17:18])[0, 0] + 1
 
 
-def test_retrieved_rows_are_similar_ones():
+def test_rows_of_the_same_group_are_similar():
     random = np.random.default_rng(0)
     group = np.arange(120) % 3
     x = (random.normal(size=(120, 4)) * 0.1 + 3 * np.eye(3, 4)[group]).astype(np.float32)
-    fitted, _ = fit(x, CellLayout(4, ()))
-    rows, weights = fitted.retrieved(x, most=5, own=np.arange(120))
-    assert rows.shape == weights.shape == (120, 5)
-    assert (np.diff(weights, axis=1) <= 0).all()
-    assert (weights.sum(axis=1) <= 1 + 1e-6).all()
-    assert (rows != np.arange(120)[:, None]).all()
-    assert (group[rows] == group[:, None]).mean() > 0.95
+    fitted, _ = fit(x[:90], CellLayout(4, ()))
+    found = fitted.similar(x[90:], 5)
+    assert found.shape == (30, 5)
+    assert (group[found] == group[90:, None]).mean() > 0.95
+    hidden = x[90:].copy()
+    hidden[:, 3] = np.nan
+    assert (group[fitted.similar(hidden, 5)] == group[90:, None]).mean() > 0.95
 
 
 def test_an_odd_category_and_a_broken_dependence_are_seen():
@@ -268,7 +268,7 @@ def test_tiny_and_wide_tables(n, layout):
     random = np.random.default_rng(0)
     numbers, codes = random.normal(size=(n, layout.n_numeric)), random.integers(0, 2, (n, len(layout.cardinalities)))
     x = np.column_stack([numbers, codes]).astype(np.float32)
-    fitted, scores = fit(x, layout, members=2)
+    fitted, scores = fit(x, layout)
     assert np.isfinite(scores).all()
     assert np.isfinite(fitted.score(x)).all()
     assert fitted.explain(x).shape == x.shape

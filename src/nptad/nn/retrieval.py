@@ -108,14 +108,19 @@ class RetrievalNetwork:
         self._uniform = torch.tensor([1 / (c + 1) for c in cards], dtype=weights.dtype)
 
     @classmethod
-    def start(
-        cls, sizes: RetrievalSizes, rows: list[Float[np.ndarray, "_ D"]], seeds: list[int]
-    ) -> Float[Tensor, "K P"]:
-        """Weights to start from, drawn with a seed for each member and fitted to its rows where a formula does it."""
-        return torch.stack([_start(sizes, x, seed) for x, seed in zip(rows, seeds, strict=True)])
+    def start(cls, sizes: RetrievalSizes, x: Float[np.ndarray, "_ D"], seeds: list[int]) -> Float[Tensor, "K P"]:
+        """Weights to start from, drawn with a seed for each member and fitted to the rows where a formula does it."""
+        return torch.stack([_start(sizes, x, seed) for seed in seeds])
 
     def cells(self, x: Float[Tensor, "K N D"], hidden: Bool[Tensor, "K N D"]) -> Float[Tensor, "K N D R"]:
         """What each cell adds to the projection of its row."""
+        return torch.einsum("knde,kder->kndr", self._embed(x, hidden), self._part["project"])
+
+    def project(self, x: Float[Tensor, "K N D"], hidden: Bool[Tensor, "K N D"]) -> Float[Tensor, "K N R"]:
+        """The projection of each row, the sum over its cells."""
+        return self._embed(x, hidden).flatten(2) @ self._part["project"].flatten(1, 2)
+
+    def _embed(self, x: Tensor, hidden: Tensor) -> Float[Tensor, "K N D E"]:
         part, n = self._part, self.sizes.layout.n_numeric
         numbers = x[..., :n].nan_to_num().clamp(-_LARGEST, _LARGEST)[..., None]
         embedded = functional.gelu(
@@ -128,8 +133,7 @@ class RetrievalNetwork:
             place = codes.nan_to_num().clamp(min=0).long() + self._starts
             member = torch.arange(len(x))[:, None, None]
             embedded = torch.cat([embedded, part["category"][member, place]], 2)
-        embedded = torch.where(unknown[..., None], part["hidden"][:, None], embedded)
-        return torch.einsum("knde,kder->kndr", embedded, part["project"])
+        return torch.where(unknown[..., None], part["hidden"][:, None], embedded)
 
     def hidden_cells(self) -> Float[Tensor, "K D R"]:
         """What a hidden cell of each column adds to the projection."""
@@ -146,6 +150,17 @@ class RetrievalNetwork:
         n = self.sizes.layout.n_numeric
         numbers = x[..., :n].clamp(-_LARGEST, _LARGEST)
         return torch.cat([numbers - numbers.nan_to_num() @ self._hint.transpose(1, 2), x[..., n:]], -1)
+
+    def residuals_in(
+        self, column: Int[Tensor, "K N"], values: Float[Tensor, "K N _"], x: Float[Tensor, "K _ D"]
+    ) -> Float[Tensor, "K N _"]:
+        """The residuals of the values that the rows ``x`` have in each of N columns, without those of all others."""
+        n = self.sizes.layout.n_numeric
+        if n == 0:
+            return values
+        numbers = x[..., :n].clamp(-_LARGEST, _LARGEST).nan_to_num()
+        hint = self._hint[torch.arange(len(column))[:, None], column.clamp(max=n - 1)]
+        return values.clamp(-_LARGEST, _LARGEST) - hint @ numbers.transpose(1, 2)
 
     def densities(
         self,
@@ -204,10 +219,10 @@ def cell_losses(
     Gaps are NaN. ``own`` is a row's own place in the context, which it does not see; -1 for none.
     """
     everyone, nothing = context[None], torch.zeros(1, 1, 1, dtype=torch.bool)
-    keys, residuals = network.cells(everyone, nothing).sum(2), network.residuals(everyone)
+    keys, residuals = network.project(everyone, nothing), network.residuals(everyone)
     absent = network.hidden_cells()
     losses = torch.empty(len(x), len(columns))
-    at_once = max(1, _PAIRS_AT_ONCE // len(context))
+    at_once = max(1, _PAIRS_AT_ONCE // max(1, len(context)))
     for start in range(0, len(x), at_once):
         query = x[None, start : start + at_once]
         mine = own[start : start + at_once, None] == torch.arange(len(context))
@@ -230,7 +245,7 @@ def retrieval_weights(
 ) -> Float[Tensor, "N C"]:
     """How much each row attends to each context row with nothing hidden, the mean over heads; arguments as above."""
     nothing = torch.zeros(1, 1, 1, dtype=torch.bool)
-    query, keys = (network.cells(rows[None], nothing).sum(2) for rows in (x, context))
+    query, keys = (network.project(rows[None], nothing) for rows in (x, context))
     mine = own[:, None] == torch.arange(len(context))
     return network.logits(query, keys).masked_fill(mine, _NEVER).softmax(-1).mean(1)[0]
 
