@@ -19,7 +19,7 @@ from nptad.io.atomic import require_writable_parent
 from nptad.tables.frames import Content
 from nptad.tables.schema import Kind, Schema
 
-FORMAT = 8
+FORMAT = 9
 CONFIG, WEIGHTS, CONTEXT, CARD = "config.json", "model.safetensors", "context.parquet", "README.md"
 
 
@@ -67,7 +67,7 @@ def read_config(directory: Path) -> dict[str, Any]:
     found = config.get("format")
     if not isinstance(found, int):
         raise ModelFileError(f"{directory / CONFIG} is damaged; save the model again.")
-    if found not in (6, 7, FORMAT):
+    if found not in (6, 7, 8, FORMAT):
         advice = "install a newer nptad" if found > FORMAT else "fit the detector again and save it"
         raise ModelFileError(f"{directory} has format {found}, this nptad reads format {FORMAT}; {advice}.")
     if config.get("checksum") != config_checksum(config):
@@ -83,7 +83,8 @@ def read_config(directory: Path) -> dict[str, Any]:
 
 
 def _from_format_6(config: dict[str, Any]) -> dict[str, Any]:
-    """Format 6 had other names for two fields of a column. Format 7 is format 8 without models of views."""
+    """Format 6 had other names for two fields of a column. Format 7 is format 8 without models of views, format 8
+    is format 9 without cores and without the parameter ``training``."""
     renamed = {"holds": "content", "open": "open_vocabulary"}
     columns = [
         {renamed.get(name, name): value for name, value in column.items()} for column in config["schema"]["columns"]

@@ -16,8 +16,9 @@ import numpy as np
 from nptad.errors import InputError
 from nptad.metrics import judge
 from nptad.report.rows import LISTED_ROWS, choose, count_missing, describe, heat_map, key_texts
-from nptad.report.statement import state
+from nptad.report.statement import core, state
 from nptad.scoring.calibrate import Detection
+from nptad.scoring.view_score import ViewScore
 from nptad.tables.encode import readable
 from nptad.tables.schema import Column
 from nptad.wording import rounded, shorten, shorten_value
@@ -90,7 +91,9 @@ def summarise(
           ``training_share``
         * ``heat_map``: ``columns``, largest shares first, and ``shares`` of the score for each listed row
         * ``labels``: None or the result of :func:`nptad.metrics.judge`
-        * ``training``: ``n_rows``, ``n_calibration``, ``network``: None or its ``n_context`` (rows in the context),
+        * ``training``: ``n_rows``, ``n_calibration``, ``core``: None or, for a table that contains the anomalies, its
+          ``n_rows`` that look ordinary, ``n_kept_out``, ``reasons`` (rows kept out by what is odd about them),
+          ``n_top`` and ``agreement`` (the share of the highest rows that are the same with another core); ``network``: None or its ``n_context`` (rows in the context),
           ``n_members``, ``n_steps``, ``seconds``, ``curve`` ([step, mean, lowest, highest loss] of up to 150
           stretches)
         * ``schema``: for each column ``name``, ``kind``, ``content``, ``mean``, ``spread``, ``n_categories``,
@@ -161,6 +164,7 @@ def summarise(
             "training": {
                 "n_rows": schema.n_rows,
                 "n_calibration": scorer.n_calibration,
+                "core": core(model),
                 "network": None if network is None else _training(network),
             },
             "schema": [_column(column, count) for column, count in zip(schema.columns, missing, strict=True)],
@@ -233,10 +237,13 @@ def _code(detector: NPTAD, detection: Detection) -> str:
     from sklearn.base import BaseEstimator
 
     made = re.sub(r"\n\s*", " ", BaseEstimator.__repr__(detector, _LONGEST_CODE))
-    return (
-        f"from nptad import NPTAD\n\ndetector = {shorten(made, _LONGEST_CODE)}\n"
-        f"detector.fit(training_table)\nfound = detector.detect(table, {detection.rule}={detection.rate:g})"
-    )
+    made = f"from nptad import NPTAD\n\ndetector = {shorten(made, _LONGEST_CODE)}\n"
+    if detection.rule == "share":
+        return f"{made}found = detector.fit_detect(table, share={detection.rate:g})"
+    scorer = detector.model_.scorer
+    if isinstance(scorer, ViewScore) and scorer.core is not None and (detection.training_row >= 0).all():
+        return f"{made}found = detector.fit_detect(table)"
+    return f"{made}detector.fit(training_table)\nfound = detector.detect(table, {detection.rule}={detection.rate:g})"
 
 
 def _plain(value: Any) -> Any:

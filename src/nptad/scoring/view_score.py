@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 
 import numpy as np
-from jaxtyping import Float, Int, UInt64
+from jaxtyping import Bool, Float, Int, UInt64
 
 from nptad.scoring.calibrate import RowScores
 from nptad.scoring.folds import left_out_rows, row_keys
@@ -29,6 +29,21 @@ MOST_ROWS = 20_000
 
 _ROWS_AT_ONCE = 2048
 """Rows scored between two reports of progress."""
+
+
+@dataclass(frozen=True)
+class Core:
+    """What is known of a training table that contains anomalies (:mod:`nptad.scoring.core`)."""
+
+    stands_out: Bool[np.ndarray, " N"]
+    """The rows that stand out from the others."""
+    reason: Int[np.ndarray, " N"]
+    """Why each row was kept out of the core: the place of the measure of the first pass by which it is oddest; -1 for
+    a row of the core."""
+    n_top: int
+    """Rows with the highest scores that were compared."""
+    agreement: float
+    """The share of them that are also among the highest on the core of the other size, or this one if that is less."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +68,8 @@ class ViewScore:
     """The score of each training row; out-of-fold for the rows that the views know."""
     row_keys: UInt64[np.ndarray, " N"]
     """Keys of the training rows, by which the training table is recognised."""
+    core: Core | None = None
+    """If the table was taken to contain anomalies: which rows the views learnt from, and what stands out."""
 
     @classmethod
     def fit(
@@ -68,13 +85,8 @@ class ViewScore:
         if len(x) > MOST_ROWS:
             kept = np.sort(np.random.default_rng(seed).choice(len(x), MOST_ROWS, replace=False))
         known = x[kept]
-        left_out = left_out_rows(len(known), min(N_FOLDS, len(known)), seed)
-        fitted = []
-        for place, kind in enumerate(kinds):
-            fitted.append(kind.fit(known, layout, left_out))
-            advance(len(known) * (place + 1) // len(kinds) - len(known) * place // len(kinds))
-        surprise, out_of_fold = CombinedSurprise.fit([scores for _, scores in fitted])
-        views = tuple(view for view, _ in fitted)
+        views, by_view = fit_views(known, layout, seed, kinds, advance)
+        surprise, out_of_fold = CombinedSurprise.fit(by_view)
         result = cls(views, surprise, layout, kept, np.empty(len(x)), row_keys(x))
         result.training_scores[kept] = out_of_fold
         rest = np.setdiff1d(np.arange(len(x)), kept)
@@ -84,7 +96,7 @@ class ViewScore:
     @property
     def n_calibration(self) -> int:
         """Training rows that scores are compared with; smaller shares than one of them come from the fitted tail."""
-        return len(self.kept)
+        return len(self.surprise.whole.scores)
 
     @property
     def rows(self) -> Float[np.ndarray, "kept D"]:
@@ -163,6 +175,9 @@ class ViewScore:
             names = [field.name for field in fields(view) if field.name != "rows"]
             arrays |= {f"{place}.{name}": getattr(view, name) for name in names}
             arrays |= {f"{place}.surprise.scores": surprise.scores, f"{place}.surprise.tail": surprise.tail}
+        if self.core is not None:
+            arrays |= {"core.stands_out": self.core.stands_out, "core.reason": self.core.reason}
+            arrays |= {"core.agreement": np.array([self.core.n_top, self.core.agreement])}
         return arrays
 
     @classmethod
@@ -182,6 +197,10 @@ class ViewScore:
             names = [field.name for field in fields(kind)]
             return kind(**{name: rows if name == "rows" else arrays[f"{place}.{name}"] for name in names})
 
+        core = None
+        if "core.reason" in arrays:
+            n_top, agreement = arrays["core.agreement"].tolist()
+            core = Core(arrays["core.stands_out"], arrays["core.reason"], int(n_top), agreement)
         return cls(
             tuple(view(place, kind) for place, kind in enumerate(kinds)),
             CombinedSurprise(tuple(surprise(f"{place}.surprise") for place in range(len(kinds))), surprise("whole")),
@@ -189,7 +208,24 @@ class ViewScore:
             arrays["kept"],
             arrays["training_scores"],
             arrays["row_keys"],
+            core,
         )
 
     def _scores(self, x: np.ndarray) -> list[np.ndarray]:
         return [view.score(x) for view in self.views]
+
+
+def fit_views(
+    x: Float[np.ndarray, "N D"],
+    layout: CellLayout,
+    seed: int,
+    kinds: tuple[type[View], ...] = VIEWS,
+    advance: Callable[[float], None] = lambda _: None,
+) -> tuple[tuple[View, ...], list[Float[np.ndarray, " N"]]]:
+    """Views fitted on encoded rows, and the out-of-fold scores of these rows under each of them."""
+    left_out = left_out_rows(len(x), min(N_FOLDS, len(x)), seed)
+    fitted = []
+    for place, kind in enumerate(kinds):
+        fitted.append(kind.fit(x, layout, left_out))
+        advance(len(x) * (place + 1) // len(kinds) - len(x) * place // len(kinds))
+    return tuple(view for view, _ in fitted), [scores for _, scores in fitted]
