@@ -83,8 +83,7 @@ def read_config(directory: Path) -> dict[str, Any]:
 
 
 def _from_format_6(config: dict[str, Any]) -> dict[str, Any]:
-    """Format 6 had other names for two fields of a column. Format 7 is format 8 without models of views, format 8
-    is format 9 without cores and without the parameter ``training``."""
+    """Format 6 had other names for two fields of a column. The later ones can be read as they are."""
     renamed = {"holds": "content", "open": "open_vocabulary"}
     columns = [
         {renamed.get(name, name): value for name, value in column.items()} for column in config["schema"]["columns"]

@@ -89,6 +89,15 @@ def core(model: FittedModel) -> dict[str, Any] | None:
     }
 
 
+def kept_out(model: FittedModel, training_row: int) -> str | None:
+    """Why a training row was kept out of the core; None for a row of the core and for other rows."""
+    scorer = model.scorer
+    if not isinstance(scorer, ViewScore) or scorer.core is None or training_row < 0:
+        return None
+    reason = int(scorer.core.reason[training_row])
+    return MEASURES[reason] if reason >= 0 else None
+
+
 def _core_notes(model: FittedModel) -> Iterator[str]:
     """Which rows were kept out of the core and why, and how much the ranking depends on that."""
     known = core(model)
@@ -97,8 +106,8 @@ def _core_notes(model: FittedModel) -> Iterator[str]:
     reasons = sorted(known["reasons"].items(), key=lambda reason: -reason[1])
     why = "; ".join(f"{count:,} {name}" for name, count in reasons)
     yield (
-        f"Rows are compared with the core, the {plural(known['n_rows'], 'row')} that look most ordinary at first sight. "
-        f"Kept out of it: {why}."
+        f"Rows are compared with the core, the {plural(known['n_rows'], 'row')} that look most ordinary at first "
+        f"sight. Kept out of it: {why}."
     )
     yield (
         f"Of the {plural(known['n_top'], 'row')} with the highest scores, at least {percent(known['agreement'])} are "

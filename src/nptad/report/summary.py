@@ -16,7 +16,7 @@ import numpy as np
 from nptad.errors import InputError
 from nptad.metrics import judge
 from nptad.report.rows import LISTED_ROWS, choose, count_missing, describe, heat_map, key_texts
-from nptad.report.statement import core, state
+from nptad.report.statement import core, kept_out, state
 from nptad.scoring.calibrate import Detection
 from nptad.scoring.view_score import ViewScore
 from nptad.tables.encode import readable
@@ -81,7 +81,8 @@ def summarise(
           rows in each: ``counts``, ``flagged``, ``training`` (out-of-fold scores of the training rows)
         * ``key_columns``: names of the key columns
         * ``anomalies``: for each listed row ``row`` (counted from 0), ``key`` (a text for each key column), ``score``,
-          ``p_value``, ``flagged``, ``label``, ``in_training``, ``reasons`` (``column``, ``seen``, ``expected``,
+          ``p_value``, ``flagged``, ``label``, ``in_training``, ``kept_out`` (why the row is not in the core, or
+          None), ``reasons`` (``column``, ``seen``, ``expected``,
           ``contribution``, ``share`` of the score, ``probability`` of a seen category, ``nearest``: the value in the
           row nearest in all other columns, if that difference counts most; ``suspicious``: whether it is one of the
           cells without which the row would be ordinary; ``view`` that the cell contributes most to), ``others`` (``n``
@@ -93,7 +94,8 @@ def summarise(
         * ``labels``: None or the result of :func:`nptad.metrics.judge`
         * ``training``: ``n_rows``, ``n_calibration``, ``core``: None or, for a table that contains the anomalies, its
           ``n_rows`` that look ordinary, ``n_kept_out``, ``reasons`` (rows kept out by what is odd about them),
-          ``n_top`` and ``agreement`` (the share of the highest rows that are the same with another core); ``network``: None or its ``n_context`` (rows in the context),
+          ``n_top`` and ``agreement`` (the share of the highest rows that are the same with another core);
+          ``network``: None or its ``n_context`` (rows in the context),
           ``n_members``, ``n_steps``, ``seconds``, ``curve`` ([step, mean, lowest, highest loss] of up to 150
           stretches)
         * ``schema``: for each column ``name``, ``kind``, ``content``, ``mean``, ``spread``, ``n_categories``,
@@ -136,6 +138,7 @@ def summarise(
             "flagged": bool(detection.anomaly[row]),
             "label": None if labels is None else int(labels[row]),
             "in_training": bool(detection.training_row[row] >= 0),
+            "kept_out": kept_out(model, int(detection.training_row[row])),
             **said,
         }
         for row, key, said in zip(chosen, key_texts(keys, chosen), describe(detector, explanation), strict=True)
