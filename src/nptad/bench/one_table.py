@@ -20,7 +20,7 @@ from nptad.bench.datasets import Table
 from nptad.bench.methods.scaling import Scaler
 from nptad.bench.own import import_own
 from nptad.bench.protocol import Clock, Scored, Split, one_hot
-from nptad.bench.registry import Config, MethodSpec
+from nptad.bench.registry import Config, MethodSpec, find_method
 from nptad.detector import NPTAD
 from nptad.errors import TableWarning
 from nptad.metrics import judge
@@ -129,3 +129,8 @@ METHODS: dict[str, MethodSpec] = {
     )
 }
 """The methods of this protocol by name, in the order of its tables."""
+
+
+def find_spec(method: str, protocol: str) -> MethodSpec:
+    """A method that is about to run under a protocol; other methods fit and score the same rows."""
+    return METHODS[method] if protocol == "one-table" and method in METHODS else find_method(method)

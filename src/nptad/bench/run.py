@@ -16,9 +16,10 @@ import psutil
 from joblib import Parallel, delayed
 
 from nptad.bench.datasets import find_dataset
+from nptad.bench.one_table import find_spec
 from nptad.bench.presets import Preset
 from nptad.bench.protocol import parse_name
-from nptad.bench.registry import METHODS, Config, MethodSpec, Shape, find_method
+from nptad.bench.registry import METHODS, Config, MethodSpec, Shape
 from nptad.bench.store import Key, RunRecord, append_record, config_hash, key_of, read_records
 from nptad.bench.worker import Task
 from nptad.errors import DataError, InputError
@@ -47,6 +48,7 @@ class Plan:
     seeds: tuple[int, ...]
     preset: Preset
     changes: tuple[tuple[str, object], ...] = ()  # settings that differ from the preset's
+    protocol: str = "paper"  # or "one-table"
 
 
 def shape_of(dataset: str) -> Shape:
@@ -72,17 +74,18 @@ def configuration(spec: MethodSpec, dataset: str, plan: Plan) -> Config:
 
 def wanted_runs(plan: Plan) -> Iterator[Task]:
     """Every run of the plan as a task of one seed, data set by data set."""
-    if plan.changes and not any(find_method(method).has_presets for method in plan.methods):
+    if plan.changes and not any(find_spec(method, plan.protocol).has_presets for method in plan.methods):
         takers = " and ".join(spec.name for spec in METHODS.values() if spec.has_presets)
         raise InputError(f"--set changes settings of {takers}; {', '.join(plan.methods)} take none.")
     for dataset in plan.datasets:
         for method in plan.methods:
-            spec = find_method(method)
+            spec = find_spec(method, plan.protocol)
             config = configuration(spec, dataset, plan)
             stack = spec.stack(config, shape_of(dataset))
             preset = plan.preset if spec.has_presets else ""
             for seed in plan.seeds:
-                yield Task(dataset, method, preset, spec.version_under(preset), config, (seed,), None, 1, stack)
+                version = spec.version_under(preset)
+                yield Task(dataset, method, preset, version, config, (seed,), None, 1, stack, plan.protocol)
 
 
 def missing_tasks(
