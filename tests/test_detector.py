@@ -415,7 +415,6 @@ BAD_PARAMETERS = [
     *[("n_steps", value) for value in (0, 1.5, "many")],
     *[("batch_size", value) for value in (1, 2.5, "all")],
     *[("learning_rate", value) for value in (0, -1, float("nan"), float("inf"), "fast", True)],
-    *[("mask_rate", value) for value in (0, 1, float("nan"), "some")],
     *[("max_masked", value) for value in (0, 1.0, "r", True)],
     *[("contamination", value) for value in (0, 0.6, float("nan"), "lots", True, None, np.array([0.1, 0.2]))],
     *[("categorical_features", value) for value in ([9], ["a"], [True], [None], 5, "ab")],

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
+from scipy.stats import rankdata
 from sklearn.base import BaseEstimator, OutlierMixin
 from sklearn.utils.validation import check_is_fitted
 
@@ -24,6 +25,7 @@ from nptad.nn.rng import spawn_seeds
 from nptad.progress import progress_bar
 from nptad.scoring.calibrate import (
     CALIBRATION_ROWS,
+    DEFAULT_RATE,
     Calibration,
     DecisionRule,
     Detection,
@@ -34,8 +36,10 @@ from nptad.scoring.calibrate import (
     report_limits,
     threshold,
 )
+from nptad.scoring.core import fit_core
 from nptad.scoring.ensemble import Ensemble, fit_ensemble
 from nptad.scoring.network_score import NetworkScore, score_with
+from nptad.scoring.standing_out import FALSE_DISCOVERY_RATE
 from nptad.scoring.view_score import ViewScore
 from nptad.settings import Settings, default_members, default_settings
 from nptad.tables.encode import encode
@@ -55,7 +59,6 @@ _NETWORK_PARAMETERS = (
     "n_steps",
     "batch_size",
     "learning_rate",
-    "mask_rate",
     "max_masked",
     "settings",
 )
@@ -73,7 +76,7 @@ class NPTAD(OutlierMixin, BaseEstimator):
     same view of the training rows. The score is minus the log of the share of normal rows that look at least as odd.
     Fitting takes seconds.
 
-    With ``settings`` or any of the first seven parameters, a Non-Parametric Transformer (NPT-AD) is trained instead. It
+    With ``settings`` or any of the first six parameters, a Non-Parametric Transformer (NPT-AD) is trained instead. It
     learns to reconstruct hidden cells of the training rows from the other cells of the row and from the other rows. A
     row is an anomaly if the network cannot reconstruct its cells, or if it is far from all training rows. Training
     takes minutes. One rule sets every parameter that is None from the size of the training table
@@ -93,8 +96,6 @@ class NPTAD(OutlierMixin, BaseEstimator):
         Rows per training step.
     learning_rate : float, optional
         Peak learning rate.
-    mask_rate : float, optional
-        Probability that a cell is hidden in a training step.
     max_masked : int, optional
         Largest number of cells hidden at once when scoring (r in the paper); all masks up to that size are used (with
         ``settings``, at most their ``max_masks``). By default a few masks of one size, both set by
@@ -103,6 +104,10 @@ class NPTAD(OutlierMixin, BaseEstimator):
         The threshold of :meth:`predict`. "auto": the training rows are normal, and rows as odd as one normal row in 100
         are flagged (with fewer than 99 rows, one row of them). A number in (0, 0.5]: that share of the training rows is
         flagged.
+    training : {"clean", "contaminated"}, default "clean"
+        What the training rows of :meth:`fit` are. "clean": normal rows. "contaminated": one table with anomalies in
+        it, as :meth:`fit_detect` always takes it; rows that look ordinary are the core that all rows are compared
+        with. Not for networks.
     categorical_features : sequence of column names or positions, optional
         Number columns to treat as categories. By default those with at most two different values.
     time_limit : float, optional
@@ -143,9 +148,9 @@ class NPTAD(OutlierMixin, BaseEstimator):
         n_steps: int | None = None,
         batch_size: int | None = None,
         learning_rate: float | None = None,
-        mask_rate: float | None = None,
         max_masked: int | None = None,
         contamination: float | Literal["auto"] = "auto",
+        training: Literal["clean", "contaminated"] = "clean",
         categorical_features: Sequence[str | int] | None = None,
         time_limit: float | None = None,
         device: str = "auto",
@@ -158,9 +163,9 @@ class NPTAD(OutlierMixin, BaseEstimator):
         self.n_steps = n_steps
         self.batch_size = batch_size
         self.learning_rate = learning_rate
-        self.mask_rate = mask_rate
         self.max_masked = max_masked
         self.contamination = contamination
+        self.training = training
         self.categorical_features = categorical_features
         self.time_limit = time_limit
         self.device = device
@@ -195,11 +200,17 @@ class NPTAD(OutlierMixin, BaseEstimator):
         NPTAD
             The fitted detector.
         """
-        self._fit(X, checkpoint, precision)
+        self._fit(X, checkpoint, precision, contaminated=self.training == "contaminated")
         return self
 
     def _fit(
-        self, X: Any, checkpoint: str | Path | None = None, precision: Precision = "auto", *, score_all: bool = False
+        self,
+        X: Any,
+        checkpoint: str | Path | None = None,
+        precision: Precision = "auto",
+        *,
+        contaminated: bool,
+        score_all: bool = False,
     ) -> RowScores:
         """Fit, and return the out-of-fold scores of the calibration rows, or of all training rows."""
         self._check_parameters(checkpoint)
@@ -213,15 +224,17 @@ class NPTAD(OutlierMixin, BaseEstimator):
         if self._has_network():
             scorer, scored = self._fit_network(x, schema, checkpoint, precision, ranks, score_all)
         else:
-            scorer, scored = self._fit_views(x, schema, ranks)
+            scorer, scored = self._fit_views(x, schema, ranks, contaminated)
         # Assigned last, so that a fit that fails or is interrupted leaves the detector as it was.
         self.model_ = FittedModel(schema, scorer, self._threshold(scorer))
         return scored
 
-    def _fit_views(self, x: np.ndarray, schema: Schema, ranks: Ranks) -> tuple[ViewScore, RowScores]:
+    def _fit_views(
+        self, x: np.ndarray, schema: Schema, ranks: Ranks, contaminated: bool
+    ) -> tuple[ViewScore, RowScores]:
         seed = ranks.from_first(lambda: spawn_seeds(self.random_state, 1))[0]
         with progress_bar("Fitting", len(x), self.verbose and ranks.is_first) as advance:
-            scorer = ViewScore.fit(x, schema.layout, seed, advance=advance)
+            scorer = (fit_core if contaminated else ViewScore.fit)(x, schema.layout, seed, advance=advance)
         scores = scorer.training_scores
         return scorer, RowScores(scores[:, None], scores, np.arange(len(x)))
 
@@ -347,29 +360,60 @@ class NPTAD(OutlierMixin, BaseEstimator):
     def fit_predict(self, X: Any, y: Any = None) -> np.ndarray:
         """Fit, then label the training rows themselves by their out-of-fold scores."""
         raw = read_columns(X)
-        self._fit(raw)
+        self._fit(raw, contaminated=self.training == "contaminated")
         if len(self.training_scores_) < raw.n_rows:  # the others have no score yet
             return self.predict(raw)
         return np.where(self.training_scores_ - self.offset_ < 0, -1, 1)
 
-    def fit_detect(self, X: Any, share: float) -> Detection:
-        """Fit, then flag a share of the training rows themselves by their out-of-fold scores.
+    def fit_detect(self, X: Any, share: float | None = None) -> Detection:
+        """Fit one table that contains anomalies, and flag those of its rows that stand out.
+
+        The table is taken to be contaminated, whatever :attr:`training` says. Views learn from its core, and its rows
+        are scored as :mod:`nptad.scoring.core` describes.
 
         Parameters
         ----------
         X : DataFrame, pyarrow.Table or 2-D array
             The table that contains the anomalies.
-        share : float
-            Share of the rows to flag.
+        share : float, optional
+            Flag this share of the rows, those with the highest scores. By default as many are flagged as stand out, at
+            a false discovery rate of 5 %; that can be none. With a network, by default 1 %, at least one row.
 
         Returns
         -------
         Detection
-            As :meth:`detect` gives for the same rows and ``false_alarm_rate=share``.
+            Its p-values say which share of the normal rows of the table is at least as odd.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> x = np.random.default_rng(0).normal(size=(200, 1))
+        >>> table = np.hstack([x, 2 * x, -x])
+        >>> table[[3, 50]] *= [[1, -9, 1]]
+        >>> np.flatnonzero(NPTAD(random_state=0).fit_detect(table).anomaly).tolist()
+        [3, 50]
         """
         raw = read_columns(X)
-        rule = make_rule(None, share, raw.n_rows)
-        return self._detect(rule, [self._fit(raw, score_all=True)], raw.backend)
+        if self._has_network():
+            rate = make_rule(None, max(DEFAULT_RATE, 1 / max(1, raw.n_rows)) if share is None else share, raw.n_rows)
+            return self._detect(rate, [self._fit(raw, contaminated=False, score_all=True)], raw.backend)
+        rule = DecisionRule("fdr", FALSE_DISCOVERY_RATE) if share is None else DecisionRule("share", share)
+        return self._judge_table(rule, self._fit(raw, contaminated=True), raw.backend)
+
+    def _judge_table(self, rule: DecisionRule, scored: RowScores, backend: str) -> Detection:
+        """Flag the rows of a contaminated training table that stand out, or a share of them."""
+        scorer = self.model_.scorer
+        assert isinstance(scorer, ViewScore)
+        assert scorer.core is not None
+        p, anomaly = scorer.p_values(scored), scorer.core.stands_out
+        if rule.name == "share":
+            anomaly, _ = rule.flag(1 - (rankdata(scored.score, "min") - 1) / len(p))  # the share that scores as high
+        threshold = float(p[anomaly].max(initial=0.0))
+        resolution = 1 / (scorer.n_calibration + 1)
+        return Detection(
+            *(scored.score, p, anomaly, threshold, rule.name, float(rule.rate), backend, resolution),
+            *(scored.training_row, scored.by_member),
+        )
 
     def detect(self, X: Any, *, fdr: float | None = None, false_alarm_rate: float | None = None) -> Detection:
         """Flag anomalies at a controlled error rate, with a p-value for each row.
@@ -500,6 +544,10 @@ class NPTAD(OutlierMixin, BaseEstimator):
         is_share = is_number(share) and 0 < share <= 0.5
         is_auto = isinstance(share, str) and share == "auto"
         require(is_auto or is_share, "contamination", "'auto' or a number above 0 and up to 0.5", share)
+        expected = "'clean' or 'contaminated'"
+        require(self.training in ("clean", "contaminated"), "training", expected, self.training)
+        if self.training == "contaminated" and self._has_network():
+            raise InputError("training='contaminated' is for the default score; fit a network on normal rows instead.")
         is_limit = seconds is None or (is_number(seconds) and seconds > 0)
         require(is_limit, "time_limit", "None or a number of seconds above 0", seconds)
         is_state = state is None or isinstance(state, np.random.RandomState | np.random.Generator)
@@ -523,7 +571,7 @@ class NPTAD(OutlierMixin, BaseEstimator):
             )
         if not isinstance(settings, Settings):
             raise InputError(f"settings must be nptad.Settings, 'network' or None, got {settings!r:.60}.")
-        names = ("embedding_dim", "n_steps", "batch_size", "learning_rate", "mask_rate")
+        names = ("embedding_dim", "n_steps", "batch_size", "learning_rate")
         changes: dict[str, Any] = {name: getattr(self, name) for name in names if getattr(self, name) is not None}
         if self.max_masked is not None:
             is_size = is_whole(self.max_masked) and self.max_masked >= 1
@@ -562,6 +610,7 @@ def load(directory: str | Path, device: str = "auto") -> NPTAD:
         If the directory is incomplete, was changed, or comes from a version with another format.
     """
     model, parameters = load_model(Path(directory), resolve_device(device))
+    parameters.pop("mask_rate", None)  # a parameter of earlier versions; what it set is in the model's settings
     try:
         detector = NPTAD(**parameters)
     except TypeError as error:

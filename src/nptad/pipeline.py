@@ -17,7 +17,7 @@ from nptad.detector import NPTAD
 from nptad.errors import InputError
 from nptad.explain.result import EXPLAINED_ROWS, Explanation
 from nptad.explain.sentences import reasons_text
-from nptad.scoring.calibrate import DEFAULT_RATE, DecisionRule, Detection
+from nptad.scoring.calibrate import DecisionRule, Detection
 from nptad.tables.frames import RawColumns, read_columns, to_arrow
 from nptad.tables.selection import select_columns
 
@@ -76,7 +76,7 @@ def detect_table(
     explain_at_least: int = EXPLAINED_ROWS,
     explain_at_most: int | None = None,
 ) -> TableResult:
-    """Find the anomalies inside one table: each row is scored by members that left it out.
+    """Find the anomalies inside one table: each row is compared with the rows that look ordinary.
 
     Parameters
     ----------
@@ -89,7 +89,7 @@ def detect_table(
     label : str, optional
         Column that marks known anomalies with 1, or ``column=value``; never used to find them.
     share : float, optional
-        Share of the rows to flag; by default 0.01, but at least one row.
+        Share of the rows to flag; by default those that stand out are flagged (:meth:`NPTAD.fit_detect`).
     explain_at_least, explain_at_most : int
         Bounds on the number of rows to explain; within them, all flagged rows are explained.
 
@@ -145,12 +145,10 @@ def explain_table(
     return replace(explanation, rows=tuple(numbered))
 
 
-def _checked_share(share: float | None, n_rows: int) -> float:
+def _checked_share(share: float | None, n_rows: int) -> float | None:
     """The share of rows to flag; a share of less than one row is rejected now, not after training."""
     smallest = 1 / max(1, n_rows)
-    if share is None:
-        return max(DEFAULT_RATE, smallest)
-    if DecisionRule("false_alarm_rate", share, called="share").rate < smallest:
+    if share is not None and DecisionRule("share", share).rate < smallest:
         least = math.ceil(1e6 * smallest) / 1e6
         raise InputError(f"share={share:g} is less than one of {n_rows:,} rows; ask for at least {least:g}.")
     return share

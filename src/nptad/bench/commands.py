@@ -34,7 +34,8 @@ _SMALL = "wine,lympho,glass,vertebral,wbc,ecoli,ionosphere,breastw,pima"
 @app.command
 def run(
     *,
-    methods: str = "npt-ad,transformer,mask-knn",
+    protocol: Literal["paper", "one-table"] = "paper",
+    methods: str | None = None,
     datasets: str = _SMALL,
     seeds: str = "0-19",
     preset: Preset = "paper",
@@ -56,8 +57,12 @@ def run(
 
     Parameters
     ----------
+    protocol : {"paper", "one-table"}
+        Half of the normal rows for training and the rest for testing; or the whole table without labels, whose own
+        rows are ranked and flagged. The latter's runs are in the folder `one-table` of the results.
     methods : str
-        Names separated by commas, or `all`; `module:Class` is a method of yours.
+        Names separated by commas, or `all`; `module:Class` is a method of yours. By default npt-ad, transformer and
+        mask-knn; of the one-table protocol all.
     datasets : str
         Names separated by commas, or `all`; `separable@0.05` is the separable set with 5 % of contamination.
         `module:function` is a set of yours: the function returns X, y (1 = anomaly) and, if there are any, the
@@ -95,13 +100,14 @@ def run(
     if data is not None and not data.is_dir():
         raise InputError(f"--data {data} is no folder; give the folder of the data sets, or leave --data out.")
     part = _shard(shard)
-    plan = _plan(methods, datasets, seeds, preset, set_)
-    tasks = missing_tasks(plan, results / "runs", retry=retry, again=again, shard=part)
+    plan = _plan(protocol, methods, datasets, seeds, preset, set_)
+    runs = results / "runs" if protocol == "paper" else results / "one-table" / "runs"
+    tasks = missing_tasks(plan, runs, retry=retry, again=again, shard=part)
     console = Console(stderr=True)
     if not tasks:
         text = "Every run has a record: `nptad bench status` shows them, `--retry` repeats failed runs, `--again` all."
         console.print(text, soft_wrap=True)
-        _exit_if_failed(count_failed(plan, results / "runs", part), console)
+        _exit_if_failed(count_failed(plan, runs, part), console)
         return
     carry_out = None
     if engine == "ray":
@@ -109,7 +115,7 @@ def run(
 
         jobs, carry_out = jobs or room_for_tasks(threads), supervise_on_ray
     outcomes: Counter[str] = Counter()
-    with live_view(tasks, results / "runs", console) as show:
+    with live_view(tasks, runs, console) as show:
 
         def report(record: RunRecord) -> None:
             outcomes[record["outcome"]] += 1
@@ -117,7 +123,7 @@ def run(
 
         run_tasks(
             tasks,
-            results / "runs",
+            runs,
             jobs=jobs or 1,
             threads=threads,
             data=None if data is None else str(data),
@@ -218,30 +224,36 @@ def _count(records: list[RunRecord], wanted: int) -> str:
 @app.command
 def tables(*, results: ResultsFolder = RESULTS) -> None:
     """Write the tables (Markdown, CSV, LaTeX) and the page `README.md`; the page shows the figures drawn so far."""
+    from nptad.bench.one_table_page import write_one_table_page
     from nptad.bench.page import write_page
 
-    print(*write_page(results), sep="\n")
+    print(*write_page(results), *write_one_table_page(results), sep="\n")
 
 
 @app.command
 def figures(*, results: ResultsFolder = RESULTS) -> None:
     """Draw the figures (SVG and PNG) from the stored runs."""
-    from nptad.bench.figures import draw_all
+    from nptad.bench.figures import draw_all, draw_one_table
 
-    print(*draw_all(results), sep="\n")
+    print(*draw_all(results), *draw_one_table(results), sep="\n")
 
 
-def _plan(methods: str, datasets: str, seeds: str, preset: Preset, changes: list[str] | None) -> Plan:
+def _plan(
+    protocol: str, methods: str | None, datasets: str, seeds: str, preset: Preset, changes: list[str] | None
+) -> Plan:
+    from nptad.bench import one_table, registry
     from nptad.bench.datasets import DATASETS
-    from nptad.bench.registry import METHODS
     from nptad.bench.run import Plan
 
+    is_paper = protocol == "paper"
+    chosen = methods or ("npt-ad,transformer,mask-knn" if is_paper else "all")
     return Plan(
-        tuple(_names(methods, METHODS)),
+        tuple(_names(chosen, registry.METHODS if is_paper else one_table.METHODS)),
         tuple(_datasets(datasets, DATASETS)),
         _seeds(seeds),
         preset,
         tuple(_change(text) for text in changes or []),
+        protocol,
     )
 
 

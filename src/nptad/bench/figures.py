@@ -13,6 +13,8 @@ from matplotlib.figure import Figure
 from matplotlib.transforms import Bbox
 
 from nptad.bench.datasets import DATASETS
+from nptad.bench.one_table import METHODS as ONE_TABLE
+from nptad.bench.one_table_page import one_table_values
 from nptad.bench.series import (
     MethodColumn,
     Results,
@@ -58,14 +60,12 @@ def draw_all(results: Path) -> list[Path]:
     with matplotlib.rc_context(_STYLE):
         for name, draw in drawings.items():
             figure = draw(series)
-            for suffix, metadata in (("svg", {"Date": None}), ("png", None)):
-                path = results / "figures" / f"{name}.{suffix}"
-                if figure is None:
-                    path.unlink(missing_ok=True)
-                    continue
-                path.parent.mkdir(parents=True, exist_ok=True)
-                figure.savefig(path, bbox_inches="tight", dpi=150, metadata=metadata)
-                written.append(path)
+            place = results / "figures" / name
+            if figure is not None:
+                written += _save(figure, place)
+                continue
+            for suffix in (".svg", ".png"):
+                place.with_suffix(suffix).unlink(missing_ok=True)
     return written
 
 
@@ -95,16 +95,43 @@ def _bars(results: Results, summarise: Callable[[np.ndarray], np.ndarray], sign:
 
 
 def critical_difference(results: Results) -> Figure | None:
-    """Mean ranks on a line; a bar joins methods that do not differ significantly (Nemenyi test, 5 %)."""
-    import scikit_posthocs
-
+    """The diagram of mean F1 under the paper's protocol."""
     columns, common, values = _means(results)
     if len(common) < 3 or len(columns) < 3:
         return None
+    title = f"Mean rank (F1) over {count_datasets(common)}, lower is better; joined: no significant difference"
+    return _difference_diagram(values, [column.label for column in columns], _colours(columns, others=DARK), title)
+
+
+def draw_one_table(results: Path) -> list[Path]:
+    """The diagram of mean AUROC under the one-table protocol, if enough runs are stored."""
+    names, methods, values = one_table_values(results, "auroc")
+    if len(names) < 3 or len(methods) < 3:
+        return []
+    labels = [ONE_TABLE[method].label for method in methods]
+    colours = [OURS if method == "nptad" else DARK for method in methods]
+    title = f"Mean rank (AUROC) over {count_datasets(names)}, lower is better; joined: no significant difference"
+    with matplotlib.rc_context(_STYLE):
+        return _save(_difference_diagram(values, labels, colours, title), results / "one-table" / "critical_difference")
+
+
+def _save(figure: Figure, place: Path) -> list[Path]:
+    """Write a figure as SVG and PNG; ``place`` has no suffix."""
+    place.parent.mkdir(parents=True, exist_ok=True)
+    paths = [place.with_suffix(".svg"), place.with_suffix(".png")]
+    for path, metadata in zip(paths, ({"Date": None}, None), strict=True):
+        figure.savefig(path, bbox_inches="tight", dpi=150, metadata=metadata)
+    return paths
+
+
+def _difference_diagram(values: np.ndarray, labels: list[str], colours: list[str], title: str) -> Figure:
+    """Mean ranks on a line; a bar joins methods that do not differ significantly (Nemenyi test, 5 %)."""
+    import scikit_posthocs
+
     # Methods are numbers here: the diagram iterates over sets, whose order of texts differs between processes.
     ranks = dict(enumerate(mean_ranks(values)))
     p_values = scikit_posthocs.posthoc_nemenyi_friedman(values)
-    figure = Figure(figsize=(7, 0.22 * len(columns) + 1.2))
+    figure = Figure(figsize=(7, 0.22 * len(labels) + 1.2))
     axes = figure.subplots()
     scikit_posthocs.critical_difference_diagram(
         ranks,
@@ -113,7 +140,7 @@ def critical_difference(results: Results) -> Figure | None:
         alpha=0.05,
         label_fmt_left="{label}",
         label_fmt_right="{label}",
-        color_palette=dict(enumerate(_colours(columns, others=DARK))),
+        color_palette=dict(enumerate(colours)),
         text_h_margin=0.02 * float(np.ptp(list(ranks.values()))),
         elbow_props={"linewidth": 1},
         marker_props={"s": 16},
@@ -121,8 +148,7 @@ def critical_difference(results: Results) -> Figure | None:
     )
     for text in axes.texts:
         place = int(text.get_text())
-        text.set_text(f" {columns[place].label} ({ranks[place]:.1f}) ")
-    title = f"Mean rank (F1) over {count_datasets(common)}, lower is better; joined: no significant difference"
+        text.set_text(f" {labels[place]} ({ranks[place]:.1f}) ")
     axes.set_title(title, loc="left", pad=14)
     return figure
 

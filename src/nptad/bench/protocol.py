@@ -68,6 +68,7 @@ class Scored:
     rules: dict[str, np.ndarray] = field(default_factory=dict)
     """Scores of the test rows under each scoring rule, if the method has several."""
     stack: int = 1  # runs that were fitted side by side with this one, itself included
+    flagged: np.ndarray | None = None  # what the method flags by default, in the one-table protocol
 
 
 def parse_name(dataset: str) -> tuple[str, float | None]:

@@ -15,8 +15,9 @@ from typing import Any
 import psutil
 from joblib import Parallel, delayed
 
+from nptad.bench.one_table import find_spec
 from nptad.bench.presets import Preset
-from nptad.bench.registry import METHODS, Config, MethodSpec, find_method, shape_of
+from nptad.bench.registry import METHODS, Config, MethodSpec, shape_of
 from nptad.bench.store import Key, RunRecord, append_record, key_of, read_records
 from nptad.bench.worker import Task
 from nptad.errors import DataError, InputError
@@ -45,6 +46,7 @@ class Plan:
     seeds: tuple[int, ...]
     preset: Preset
     changes: tuple[tuple[str, object], ...] = ()  # settings that differ from the preset's
+    protocol: str = "paper"  # or "one-table"
 
 
 def configuration(spec: MethodSpec, dataset: str, plan: Plan) -> Config:
@@ -62,17 +64,18 @@ def configuration(spec: MethodSpec, dataset: str, plan: Plan) -> Config:
 
 def wanted_runs(plan: Plan) -> Iterator[Task]:
     """Every run of the plan as a task of one seed, data set by data set."""
-    if plan.changes and not any(find_method(method).presets for method in plan.methods):
+    if plan.changes and not any(find_spec(method, plan.protocol).presets for method in plan.methods):
         takers = " and ".join(spec.name for spec in METHODS.values() if spec.presets)
         raise InputError(f"--set changes settings of {takers}; {', '.join(plan.methods)} take none.")
     for dataset in plan.datasets:
         for method in plan.methods:
-            spec = find_method(method)
+            spec = find_spec(method, plan.protocol)
             config = configuration(spec, dataset, plan)
             stack = spec.stack(config, shape_of(dataset))
             preset = plan.preset if spec.presets else ""
             for seed in plan.seeds:
-                yield Task(dataset, method, preset, spec.version_under(preset), config, (seed,), None, 1, stack)
+                version = spec.version_under(preset)
+                yield Task(dataset, method, preset, version, config, (seed,), None, 1, stack, plan.protocol)
 
 
 def missing_tasks(

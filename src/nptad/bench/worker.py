@@ -35,6 +35,7 @@ class Task:
     data: str | None
     threads: int
     stack: int  # seeds that are fitted side by side
+    protocol: str = "paper"  # or "one-table"
 
     def record(self, seed: int, outcome: str, **more: Any) -> RunRecord:
         """A record of one of the runs."""
@@ -54,32 +55,37 @@ class Task:
 
 def run_task(task: Task) -> Iterator[dict[str, Any]]:
     """Run the seeds of a task, stack by stack, or one by one if they do not fit together; an error is a record too."""
-    from nptad.bench.datasets import content_sha256, load
-    from nptad.bench.protocol import contaminated_split, metrics, parse_name, split_table
-    from nptad.bench.registry import find_method
+    from nptad.bench.datasets import Table, content_sha256, load
+    from nptad.bench.one_table import find_spec, flag_metrics, whole_table
+    from nptad.bench.protocol import Split, contaminated_split, metrics, parse_name, split_table
     from nptad.errors import MaskBankWarning
 
     warnings.simplefilter("ignore", MaskBankWarning)
     name, share = parse_name(task.dataset)
+
+    def split(table: Table, seed: int) -> Split:
+        if task.protocol == "one-table":
+            return whole_table(table, seed)
+        return split_table(table, seed) if share is None else contaminated_split(table, seed, share)
+
     for first in range(0, len(task.seeds), task.stack):
         seeds = list(task.seeds[first : first + task.stack])
         yield {"start": seeds}
         todo = list(seeds)
         try:
             table = load(name, task.data)
-            splits = [
-                split_table(table, seed) if share is None else contaminated_split(table, seed, share) for seed in seeds
-            ]
-            runs = find_method(task.method).run(splits, seeds, task.config)
-            for split, scored in zip(splits, runs, strict=True):
+            splits = [split(table, seed) for seed in seeds]
+            runs = find_spec(task.method, task.protocol).run(splits, seeds, task.config)
+            for one, scored in zip(splits, runs, strict=True):
                 yield task.record(
                     todo[0],
                     "done",
-                    **metrics(split.truth, scored.scores),
-                    rules={rule: metrics(split.truth, scores) for rule, scores in scored.rules.items()},
+                    **metrics(one.truth, scored.scores),
+                    **flag_metrics(one.truth, scored),
+                    rules={rule: metrics(one.truth, scores) for rule, scores in scored.rules.items()},
                     content=content_sha256(table),
-                    n_train=len(split.train),
-                    n_test=len(split.test),
+                    n_train=len(one.train),
+                    n_test=len(one.test),
                     seconds={phase: round(value, 3) for phase, value in scored.clock.seconds.items()},
                     cpu_seconds={phase: round(value, 3) for phase, value in scored.clock.cpu_seconds.items()},
                     stack=scored.stack,

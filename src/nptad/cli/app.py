@@ -77,7 +77,7 @@ def detect(
     quiet: Quiet = False,
     json: bool = False,
 ) -> None:
-    """Find the anomalies inside one table. Every row is compared with the other rows.
+    """Find the anomalies inside one table. Every row is compared with the rows that look ordinary.
 
     Parameters
     ----------
@@ -93,7 +93,7 @@ def detect(
     model : Path
         Save the fitted model to this directory, for `nptad score`.
     share : float
-        Share of the rows to flag; by default 0.01, and at least one row.
+        Flag this share of the rows. By default those that stand out are flagged, which can be none.
     top : int
         Number of rows to print.
     json : bool

@@ -31,8 +31,11 @@ def headline(detection: Detection) -> str:
     """
     n_flagged, rows = int(detection.anomaly.sum()), plural(len(detection.score), "row")
     which = f"{n_flagged:,} of {rows} look{'s' * (n_flagged == 1)}" if n_flagged else f"None of {rows} looks"
+    rate = percent(detection.rate)
+    if detection.rule == "share":
+        return f"{n_flagged:,} of {rows} {'is' if n_flagged == 1 else 'are'} flagged, the share of {rate} asked for"
     rule = "false discovery rate" if detection.rule == "fdr" else "false-alarm rate"
-    return f"{which} anomalous at a {rule} of {percent(detection.rate)}"
+    return f"{which} anomalous at a {rule} of {rate}"
 
 
 def reasons_text(why: RowExplanation) -> str:

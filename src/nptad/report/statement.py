@@ -6,9 +6,13 @@ import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from nptad.explain.sentences import headline
 from nptad.scoring.calibrate import Detection
-from nptad.wording import percent, plural
+from nptad.scoring.first_pass import MEASURES
+from nptad.scoring.view_score import ViewScore
+from nptad.wording import percent, plural, rounded
 
 if TYPE_CHECKING:
     from nptad.models.fitted import FittedModel
@@ -19,6 +23,8 @@ def state(detection: Detection, n_listed: int, n_known: int, model: FittedModel)
     n_flagged, rate = int(detection.anomaly.sum()), percent(detection.rate)
     if not n_flagged:
         meaning = f"No row is flagged. The {n_listed:,} rows with the highest scores are listed for orientation only."
+    elif detection.rule == "share":
+        meaning = "The rows with the highest scores are flagged, whether or not anything is wrong with them."
     elif detection.rule == "fdr":
         meaning = f"On average, at most {rate} of the flagged rows are normal."
     else:
@@ -46,7 +52,9 @@ def _notes(detection: Detection, n_listed: int, n_known: int, model: FittedModel
     if n_known and not is_single:
         which = "The listed rows are" if n_known == n_listed else f"{n_known:,} of the {n_listed:,} listed rows are"
         scored = f"{which} part of the training table. Their scores are out-of-fold: each is compared with the others."
-        yield scored if is_fdr else f"{scored} A fixed share of such rows is flagged, even if nothing is wrong."
+        fixed = detection.rule == "false_alarm_rate"
+        yield f"{scored} A fixed share of such rows is flagged, even if nothing is wrong." if fixed else scored
+        yield from _core_notes(model)
     fewest = math.ceil(round(n_rows / (n_calibration + 1) / detection.rate, 6))
     if network is not None and is_fdr and not n_flagged and fewest > 1:
         yield (
@@ -63,3 +71,45 @@ def _notes(detection: Detection, n_listed: int, n_known: int, model: FittedModel
                 f"{plural(above, 'row')} above the lowest flagged score {'is' if above == 1 else 'are'} not flagged: "
                 "p-values are computed for each member, and scores are means over members."
             )
+
+
+def core(model: FittedModel) -> dict[str, Any] | None:
+    """``training.core`` of a summary: None unless the training table was taken to contain anomalies."""
+    scorer = model.scorer
+    if not isinstance(scorer, ViewScore) or scorer.core is None:
+        return None
+    kept_out = scorer.core.reason[scorer.core.reason >= 0]
+    counts = np.bincount(kept_out, minlength=len(MEASURES)).tolist()
+    return {
+        "n_rows": len(scorer.kept),
+        "n_kept_out": len(kept_out),
+        "reasons": {name: count for name, count in zip(MEASURES, counts, strict=True) if count},
+        "n_top": scorer.core.n_top,
+        "agreement": rounded(scorer.core.agreement),
+    }
+
+
+def kept_out(model: FittedModel, training_row: int) -> str | None:
+    """Why a training row was kept out of the core; None for a row of the core and for other rows."""
+    scorer = model.scorer
+    if not isinstance(scorer, ViewScore) or scorer.core is None or training_row < 0:
+        return None
+    reason = int(scorer.core.reason[training_row])
+    return MEASURES[reason] if reason >= 0 else None
+
+
+def _core_notes(model: FittedModel) -> Iterator[str]:
+    """Which rows were kept out of the core and why, and how much the ranking depends on that."""
+    known = core(model)
+    if known is None:
+        return
+    reasons = sorted(known["reasons"].items(), key=lambda reason: -reason[1])
+    why = "; ".join(f"{count:,} {name}" for name, count in reasons)
+    yield (
+        f"Rows are compared with the core, the {plural(known['n_rows'], 'row')} that look most ordinary at first "
+        f"sight. Kept out of it: {why}."
+    )
+    yield (
+        f"Of the {plural(known['n_top'], 'row')} with the highest scores, at least {percent(known['agreement'])} are "
+        "there with a small core as with a large one."
+    )

@@ -17,8 +17,9 @@ from nptad.errors import InputError
 from nptad.metrics import judge
 from nptad.report.groups import group_rows
 from nptad.report.rows import LISTED_ROWS, choose, count_missing, describe, distributions, heat_map, key_texts
-from nptad.report.statement import state
+from nptad.report.statement import core, kept_out, state
 from nptad.scoring.calibrate import Detection
+from nptad.scoring.view_score import ViewScore
 from nptad.tables.encode import encode, readable
 from nptad.tables.schema import Column
 from nptad.wording import rounded, shorten, shorten_value
@@ -81,7 +82,8 @@ def summarise(
           rows in each: ``counts``, ``flagged``, ``training`` (out-of-fold scores of the training rows)
         * ``key_columns``: names of the key columns
         * ``anomalies``: for each listed row ``row`` (counted from 0), ``key`` (a text for each key column), ``score``,
-          ``p_value``, ``flagged``, ``label``, ``in_training``, ``reasons`` (``column``, ``seen``, ``expected``,
+          ``p_value``, ``flagged``, ``label``, ``in_training``, ``kept_out`` (why the row is not in the core, or
+          None), ``reasons`` (``column``, ``seen``, ``expected``,
           ``contribution``, ``share`` of the score, ``probability`` of a seen category, ``nearest``: the value in the
           row nearest in all other columns, if that difference counts most; ``suspicious``: whether it is one of the
           cells without which the row would be ordinary; ``view`` that the cell contributes most to; ``similar``: None
@@ -95,7 +97,10 @@ def summarise(
           ``others``
         * ``heat_map``: up to 60 ``columns``, largest shares first, and ``shares`` of the score for each listed row
         * ``labels``: None or the result of :func:`nptad.metrics.judge`
-        * ``training``: ``n_rows``, ``n_calibration``, ``network``: None or its ``n_context`` (rows in the context),
+        * ``training``: ``n_rows``, ``n_calibration``, ``core``: None or, for a table that contains the anomalies, its
+          ``n_rows`` that look ordinary, ``n_kept_out``, ``reasons`` (rows kept out by what is odd about them),
+          ``n_top`` and ``agreement`` (the share of the highest rows that are the same with another core);
+          ``network``: None or its ``n_context`` (rows in the context),
           ``n_members``, ``n_steps``, ``seconds``, ``curve`` ([step, mean, lowest, highest loss] of up to 150
           stretches)
         * ``schema``: for each column ``name``, ``kind``, ``content``, ``mean``, ``spread``, ``n_categories``,
@@ -140,6 +145,7 @@ def summarise(
             "flagged": bool(detection.anomaly[row]),
             "label": None if labels is None else int(labels[row]),
             "in_training": bool(detection.training_row[row] >= 0),
+            "kept_out": kept_out(model, int(detection.training_row[row])),
             **said,
         }
         for row, key, said in zip(chosen, key_texts(keys, chosen), said_of_rows, strict=True)
@@ -169,6 +175,7 @@ def summarise(
             "training": {
                 "n_rows": schema.n_rows,
                 "n_calibration": scorer.n_calibration,
+                "core": core(model),
                 "network": None if network is None else _training(network),
             },
             "schema": [
@@ -244,10 +251,13 @@ def _code(detector: NPTAD, detection: Detection) -> str:
     from sklearn.base import BaseEstimator
 
     made = re.sub(r"\n\s*", " ", BaseEstimator.__repr__(detector, _LONGEST_CODE))
-    return (
-        f"from nptad import NPTAD\n\ndetector = {shorten(made, _LONGEST_CODE)}\n"
-        f"detector.fit(training_table)\nfound = detector.detect(table, {detection.rule}={detection.rate:g})"
-    )
+    made = f"from nptad import NPTAD\n\ndetector = {shorten(made, _LONGEST_CODE)}\n"
+    if detection.rule == "share":
+        return f"{made}found = detector.fit_detect(table, share={detection.rate:g})"
+    scorer = detector.model_.scorer
+    if isinstance(scorer, ViewScore) and scorer.core is not None and (detection.training_row >= 0).all():
+        return f"{made}found = detector.fit_detect(table)"
+    return f"{made}detector.fit(training_table)\nfound = detector.detect(table, {detection.rule}={detection.rate:g})"
 
 
 def _plain(value: Any) -> Any:

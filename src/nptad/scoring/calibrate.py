@@ -178,8 +178,9 @@ class Detection:
     threshold: float
     """Rows with a p-value up to this are flagged: the false-alarm rate, or the largest p-value that the false
     discovery rate allows, 0 if it allows none."""
-    rule: Literal["fdr", "false_alarm_rate"]
-    """The controlled rate: the share of normal rows among the flagged, or of flagged rows among the normal."""
+    rule: Literal["fdr", "false_alarm_rate", "share"]
+    """The controlled rate: the share of normal rows among the flagged, of flagged rows among the normal, or of flagged
+    rows among all."""
     rate: float
     """Its value."""
     backend: str
@@ -213,30 +214,26 @@ class Detection:
 class DecisionRule:
     """The rate to control."""
 
-    name: Literal["fdr", "false_alarm_rate"]
+    name: Literal["fdr", "false_alarm_rate", "share"]
     rate: float
-    called: str = ""
-    """The name that the user gave the rate by, if it is another one."""
 
     def __post_init__(self) -> None:
         is_rate = is_number(self.rate) and 0 < self.rate < 1
-        require(is_rate, self.called or self.name, "a number between 0 and 1", self.rate)
+        require(is_rate, self.name, "a number between 0 and 1", self.rate)
 
     def require_rows(self, n_rows: int) -> None:
         """Reject a rate that no p-value can reach."""
         if 1 / (n_rows + 1) > self.rate:
             raise InputError(
-                f"{self.called or self.name}={self.rate:g} needs at least {rows_needed(self.rate):,} training rows "
+                f"{self.name}={self.rate:g} needs at least {rows_needed(self.rate):,} training rows "
                 f"with an out-of-fold score, there are {n_rows:,}: no p-value can be below 1/{n_rows + 1:,}. Ask for a "
                 "higher rate or fit on more rows."
             )
 
     def flag(self, p: Float[np.ndarray, " N"]) -> tuple[Bool[np.ndarray, " N"], float]:
         """The flagged rows and the largest p-value that is flagged."""
-        if self.name == "false_alarm_rate":
-            return p <= self.rate * (
-                1 + 1e-12
-            ), self.rate  # p-values are fractions too: ties must not depend on rounding
+        if self.name != "fdr":
+            return p <= self.rate * _ROUNDING, self.rate
         anomaly = benjamini_hochberg(p, self.rate)
         return anomaly, float(p[anomaly].max(initial=0.0))
 

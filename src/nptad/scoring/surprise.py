@@ -69,12 +69,15 @@ class Surprise:
         """The surprise of each score, in the shape of ``scores``; at least 0."""
         n = len(self.scores)
         empirical = np.log((n + 1) / (1 + n - np.searchsorted(self.scores, scores, "left")))
-        start, share, scale, shape = self.tail
-        if scale == 0:
+        if self.tail[2] == 0:
             return empirical
+        return np.where(self.extrapolates(scores), np.maximum(empirical, self.tail_surprise(scores)), empirical)
+
+    def tail_surprise(self, scores: np.ndarray) -> np.ndarray:
+        """The surprise under the fitted tail alone, for scores beyond its start."""
+        start, share, scale, shape = self.tail
         excess = np.maximum(scores - start, 0.0) / scale
-        fitted = (np.log1p(shape * excess) / shape if shape > 0 else excess) - np.log(share)
-        return np.where(self.extrapolates(scores), np.maximum(empirical, fitted), empirical)
+        return (np.log1p(shape * excess) / shape if shape > 0 else excess) - np.log(share)
 
     def smooth(self, scores: np.ndarray) -> np.ndarray:
         """Like :meth:`apply` without steps, so that different scores have different surprises.

@@ -13,10 +13,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 
 import numpy as np
-from jaxtyping import Float, Int, UInt64
+from jaxtyping import Bool, Float, Int, UInt64
 
 from nptad.scoring.arrays import require_array, require_rows
 from nptad.scoring.calibrate import RowScores
+from nptad.scoring.first_pass import MEASURES
 from nptad.scoring.folds import left_out_rows, row_keys
 from nptad.scoring.surprise import CombinedSurprise, Surprise
 from nptad.scoring.views import VIEWS, NearestInQuantiles, NearestInRanges, View
@@ -32,6 +33,28 @@ MOST_ROWS = 500_000
 
 _ROWS_AT_ONCE = 2048
 """Rows scored between two reports of progress."""
+
+
+@dataclass(frozen=True)
+class Core:
+    """What is known of a training table that contains anomalies (:mod:`nptad.scoring.core`)."""
+
+    stands_out: Bool[np.ndarray, " N"]
+    """The rows that stand out from the others."""
+    reason: Int[np.ndarray, " N"]
+    """Why each row was kept out of the core: the place of the measure of the first pass by which it is oddest; -1 for
+    a row of the core."""
+    n_top: int
+    """Rows with the highest scores that were compared."""
+    agreement: float
+    """The share of them that are also among the highest on the core of the other size, or this one if that is less."""
+
+    def require_sound(self, n_rows: int) -> None:
+        """Raise a ValueError unless all of it can be shown; ``n_rows`` is that of the training table."""
+        require_array("stands_out", self.stands_out, "b1", (n_rows,))
+        require_array("reason", self.reason, "i8", (n_rows,), least=-1, most=len(MEASURES) - 1)
+        require_array("n_top", np.array(self.n_top), "i8", (), least=1, most=n_rows)
+        require_array("agreement", np.array(self.agreement), "f8", (), least=0, most=1)
 
 
 @dataclass(frozen=True)
@@ -56,6 +79,8 @@ class ViewScore:
     """The score of each training row; out-of-fold for the rows that the views know."""
     row_keys: UInt64[np.ndarray, " N"]
     """Keys of the training rows, by which the training table is recognised."""
+    core: Core | None = None
+    """If the table was taken to contain anomalies: which rows the views learnt from, and what stands out."""
 
     @classmethod
     @single_thread("blas")
@@ -68,15 +93,10 @@ class ViewScore:
         advance: Callable[[float], None] = lambda _: None,
     ) -> ViewScore:
         """Learn from encoded training rows; ``advance`` is told the rows that were scored."""
-        kept = _keep(x, layout, seed)
+        kept = rows_to_keep(x, layout, seed)
         known = x[kept]
-        left_out = left_out_rows(len(known), min(N_FOLDS, len(known)), seed)
-        fitted = []
-        for place, kind in enumerate(kinds):
-            fitted.append(kind.fit(known, layout, left_out))
-            advance(len(known) * (place + 1) // len(kinds) - len(known) * place // len(kinds))
-        surprise, out_of_fold = CombinedSurprise.fit([scores for _, scores in fitted])
-        views = tuple(view for view, _ in fitted)
+        views, by_view = fit_views(known, layout, seed, kinds, advance)
+        surprise, out_of_fold = CombinedSurprise.fit(by_view)
         result = cls(views, surprise, layout, kept, np.empty(len(x)), row_keys(x))
         result.training_scores[kept] = out_of_fold
         rest = np.setdiff1d(np.arange(len(x)), kept)
@@ -86,7 +106,7 @@ class ViewScore:
     @property
     def n_calibration(self) -> int:
         """Training rows that scores are compared with; smaller shares than one of them come from the fitted tail."""
-        return len(self.kept)
+        return len(self.surprise.whole.scores)
 
     @property
     def rows(self) -> Float[np.ndarray, "kept D"]:
@@ -108,6 +128,8 @@ class ViewScore:
             view.require_sound(self.layout)
         for surprise in (*self.surprise.views, self.surprise.whole):
             surprise.require_sound()
+        if self.core is not None:
+            self.core.require_sound(n_rows)
 
     @single_thread("blas")
     def score(
@@ -179,6 +201,9 @@ class ViewScore:
             names = [field.name for field in fields(view) if field.name != "rows"]
             arrays |= {f"{place}.{name}": getattr(view, name) for name in names}
             arrays |= {f"{place}.surprise.scores": surprise.scores, f"{place}.surprise.tail": surprise.tail}
+        if self.core is not None:
+            arrays |= {"core.stands_out": self.core.stands_out, "core.reason": self.core.reason}
+            arrays |= {"core.agreement": np.array([self.core.n_top, self.core.agreement])}
         return arrays
 
     @classmethod
@@ -198,6 +223,10 @@ class ViewScore:
             names = [field.name for field in fields(kind)]
             return kind(**{name: rows if name == "rows" else arrays[f"{place}.{name}"] for name in names})
 
+        core = None
+        if "core.reason" in arrays:
+            n_top, agreement = arrays["core.agreement"].tolist()
+            core = Core(arrays["core.stands_out"], arrays["core.reason"], int(n_top), agreement)
         return cls(
             tuple(view(place, kind) for place, kind in enumerate(kinds)),
             CombinedSurprise(tuple(surprise(f"{place}.surprise") for place in range(len(kinds))), surprise("whole")),
@@ -205,13 +234,14 @@ class ViewScore:
             arrays["kept"],
             arrays["training_scores"],
             arrays["row_keys"],
+            core,
         )
 
     def _scores(self, x: np.ndarray) -> list[np.ndarray]:
         return [view.score(x) for view in self.views]
 
 
-def _keep(x: Float[np.ndarray, "N D"], layout: CellLayout, seed: int) -> Int[np.ndarray, " kept"]:
+def rows_to_keep(x: Float[np.ndarray, "N D"], layout: CellLayout, seed: int) -> Int[np.ndarray, " kept"]:
     """The training rows that the views compare with, ascending: all, or a random sample of them.
 
     Comparing all pairs of many rows takes long. A tree finds the nearest of many rows fast if the columns depend on one
@@ -224,3 +254,19 @@ def _keep(x: Float[np.ndarray, "N D"], layout: CellLayout, seed: int) -> Int[np.
         views = (kind(rows, np.array(layout.n_numeric)) for kind in (NearestInRanges, NearestInQuantiles))
         sample = sample[: MOST_ROWS if all(view.tree_pays() for view in views) else MANY_ROWS]
     return np.sort(sample)
+
+
+def fit_views(
+    x: Float[np.ndarray, "N D"],
+    layout: CellLayout,
+    seed: int,
+    kinds: tuple[type[View], ...] = VIEWS,
+    advance: Callable[[float], None] = lambda _: None,
+) -> tuple[tuple[View, ...], list[Float[np.ndarray, " N"]]]:
+    """Views fitted on encoded rows, and the out-of-fold scores of these rows under each of them."""
+    left_out = left_out_rows(len(x), min(N_FOLDS, len(x)), seed)
+    fitted = []
+    for place, kind in enumerate(kinds):
+        fitted.append(kind.fit(x, layout, left_out))
+        advance(len(x) * (place + 1) // len(kinds) - len(x) * place // len(kinds))
+    return tuple(view for view, _ in fitted), [scores for _, scores in fitted]

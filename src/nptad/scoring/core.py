@@ -1,0 +1,124 @@
+"""The score of a table that contains the anomalies: views learn from its core, the rows that look ordinary.
+
+Views that learn from the whole table learn its anomalies too: of a group of equal anomalies, each has a near neighbour
+in the group. So a first pass that such a group cannot fool (:mod:`nptad.scoring.first_pass`) ranks the rows, and the
+views are fitted on the lower part of them. Rows of this core are scored as if they had been left out, all others as new
+rows.
+
+How large should the core be? A small one leaves out large groups of anomalies; a large one shows better what is odd
+among normal rows of many kinds. No signal that needs no labels has told which of both a table has, so the surprises on
+a small and a large core are averaged, and their mean is added to that of the first pass.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+from jaxtyping import Bool, Float, Int
+
+from nptad.scoring.first_pass import first_pass
+from nptad.scoring.folds import row_keys
+from nptad.scoring.standing_out import standing_out
+from nptad.scoring.surprise import CombinedSurprise, Surprise, combine, surprise_among_others
+from nptad.scoring.view_score import Core, ViewScore, fit_views, rows_to_keep
+from nptad.scoring.views import View
+from nptad.tables.layout import CellLayout
+from nptad.training.parallel import single_thread
+
+CORES = (0.6, 0.9)
+"""Shares of the table that the small and the large core are."""
+
+_MANY = 0.05
+"""If more than this share of the rows stands out, new rows are compared with the small core."""
+
+_FEWEST = 10
+"""Rows of a core at least, if the table has as many."""
+
+_TOP = 10
+"""Rows that the agreement of the cores is measured on, if fewer stand out."""
+
+_ROWS_AT_ONCE = 2048
+
+
+@single_thread("blas")
+def fit_core(
+    x: Float[np.ndarray, "N D"],
+    layout: CellLayout,
+    seed: int,
+    advance: Callable[[float], None] = lambda _: None,
+) -> ViewScore:
+    """Score encoded rows of one table that contains anomalies; ``advance`` is told the rows that were scored.
+
+    Examples
+    --------
+    >>> x = np.random.default_rng(0).normal(size=(300, 2)).astype(np.float32)
+    >>> x[:20] = 6 + 0.1 * x[:20]  # a group that is far away
+    >>> score = fit_core(x, CellLayout(2, ()), seed=0)
+    >>> np.flatnonzero(score.core.stands_out).tolist() == list(range(20)), len(score.kept)
+    (True, 180)
+    """
+    known = rows_to_keep(x, layout, seed)
+    measures = first_pass(x, layout, seed)
+    order = known[np.argsort(_mean_surprise(measures, known)[known], kind="stable")]
+    cores = [np.sort(order[: max(min(_FEWEST, len(order)), int(share * len(order)))]) for share in CORES]
+
+    first = _mean_surprise(measures, cores[-1])
+    fitted = [_fit_views(x, layout, rows, seed, lambda n: advance(n / len(CORES))) for rows in cores]
+    surprises = first + np.mean([found for _, _, found in fitted], axis=0)
+    stands_out = standing_out(surprises)
+
+    n_top = min(len(x), max(_TOP, int(stands_out.sum())))
+    top = _highest(surprises, n_top)
+    agreement = min(np.isin(_highest(first + found, n_top), top).mean() for _, _, found in fitted)
+    chosen = 0 if stands_out.mean() > _MANY else -1
+    kept, (views, combined, found) = cores[chosen], fitted[chosen]
+    measure = (measures.argsort(axis=1).argsort(axis=1)).argmax(axis=0)
+    return ViewScore(
+        views,
+        replace(combined, whole=Surprise.fit(found[~stands_out])),
+        layout,
+        kept,
+        _as_logs(surprises, stands_out),
+        row_keys(x),
+        Core(stands_out, np.where(np.isin(np.arange(len(x)), kept), -1, measure), n_top, float(agreement)),
+    )
+
+
+def _mean_surprise(measures: Float[np.ndarray, "V N"], rows: Int[np.ndarray, " n"]) -> Float[np.ndarray, " N"]:
+    """The mean over measures of each row's surprise among some of the rows."""
+    return np.mean([Surprise.fit(values[rows]).apply(values) for values in measures], axis=0)
+
+
+def _fit_views(
+    x: Float[np.ndarray, "N D"],
+    layout: CellLayout,
+    core: Int[np.ndarray, " core"],
+    seed: int,
+    advance: Callable[[float], None],
+) -> tuple[tuple[View, ...], CombinedSurprise, Float[np.ndarray, " N"]]:
+    """Views fitted on a core, their surprise, and the combined surprise of every row of the table."""
+    views, out_of_fold = fit_views(x[core], layout, seed, advance=advance)
+    combined, _ = CombinedSurprise.fit(out_of_fold)
+    surprises = np.empty(len(x))
+    surprises[core] = combine(np.stack([surprise_among_others(scores) for scores in out_of_fold]))
+    rest = np.setdiff1d(np.arange(len(x)), core)
+    for start in range(0, len(rest), _ROWS_AT_ONCE):
+        block = rest[start : start + _ROWS_AT_ONCE]
+        scores = [view.score(x[block]) for view in views]
+        surprises[block] = combine(combined.by_view(scores)).mean(axis=1)
+        advance(len(block))
+    return views, combined, surprises
+
+
+def _highest(scores: Float[np.ndarray, " N"], n_rows: int) -> Int[np.ndarray, " n"]:
+    return np.argsort(-scores, kind="stable")[:n_rows]
+
+
+def _as_logs(surprises: Float[np.ndarray, " N"], stands_out: Bool[np.ndarray, " N"]) -> Float[np.ndarray, " N"]:
+    """Minus the log of the share of normal rows that are at least as odd; what stands out is judged by their tail."""
+    normal = Surprise.fit(surprises[~stands_out])
+    highest = surprises[~stands_out].max(keepdims=True)
+    beyond = normal.smooth(highest) + normal.tail_surprise(surprises) - normal.tail_surprise(highest)
+    return np.where(stands_out, beyond, normal.smooth(surprises))
