@@ -10,7 +10,8 @@ import numpy as np
 from nptad.bench.datasets import DATASETS
 from nptad.bench.grid import Cell, Figure, Grid
 from nptad.bench.one_table import METHODS, MOST_ROWS
-from nptad.bench.series import count_datasets, mean_ranks
+from nptad.bench.series import count_datasets
+from nptad.bench.stats import mean_ranks
 from nptad.bench.store import RunRecord, read_records
 from nptad.io.atomic import replacing
 
