@@ -23,6 +23,9 @@ _STARTS = (0.5, 0.7, 0.85)
 """Quantiles of the normal rows from which on the slope is measured. The flattest counts: a tail that gets flatter is
 heavy, and its rows are normal."""
 
+_FLATTEST = 1.5
+"""How much flatter than from the first quantile on the slope can be: few rows determine it poorly."""
+
 _FEWEST = 20
 """Rows that a slope needs."""
 
@@ -61,12 +64,13 @@ def standing_out(scores: Float[np.ndarray, " N"], rate: float = FALSE_DISCOVERY_
 def _expected(ordered: Float[np.ndarray, " N"], n_normal: int) -> Float[np.ndarray, " N"]:
     """How many normal rows are expected from each score on, if the lowest ``n_normal`` rows are normal."""
     normal, highest = ordered[:n_normal], ordered[n_normal - 1]
-    expected = np.zeros(len(ordered))
+    expected, flattest = np.zeros(len(ordered)), np.inf
     for share in _STARTS:
         start = np.quantile(normal, share)
         excess = normal[normal > start] - start
         if len(excess) >= _FEWEST:
-            scale = _truncated_scale(excess, highest - start)
+            scale = min(_truncated_scale(excess, highest - start), flattest)
+            flattest = _FLATTEST * scale if np.isinf(flattest) else flattest
             n_beyond = len(excess) / -np.expm1(-(highest - start) / scale)  # were the sample not truncated
             expected = np.maximum(expected, n_beyond * np.exp(-(ordered - start) / scale))
     return expected if expected.any() else np.full(len(ordered), np.inf)
