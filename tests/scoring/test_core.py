@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from nptad.metrics import ranking_metrics
-from nptad.scoring import core
+from nptad.scoring import view_score
 from nptad.scoring.core import fit_core
 from nptad.scoring.first_pass import MEASURES, first_pass
 from nptad.scoring.view_score import ViewScore
@@ -76,7 +76,9 @@ def test_a_core_survives_a_file(tmp_path):
 
 
 def test_large_tables_have_a_sampled_core_and_every_row_a_score(monkeypatch):
-    monkeypatch.setattr(core, "MOST_ROWS", 200)
+    monkeypatch.setattr(view_score, "MANY_ROWS", 200)
+    monkeypatch.setattr(view_score, "MOST_ROWS", 200)
+    monkeypatch.setattr("nptad.scoring.views.neighbours.MANY_ROWS", 200)
     x, odd = table(20, seed=3)
     score = fit_core(x, LAYOUT, seed=0)
     assert len(score.kept) <= 0.9 * 200
