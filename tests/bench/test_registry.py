@@ -7,8 +7,10 @@ from sklearn.ensemble import IsolationForest
 from sklearn.preprocessing import MinMaxScaler
 from sklearn.svm import OneClassSVM
 
+from nptad.bench.own import import_own
 from nptad.bench.protocol import Split
-from nptad.bench.registry import METHODS
+from nptad.bench.registry import METHODS, shape_of, variants_of
+from nptad.bench.tables import VARIED
 
 
 def a_split(n_train=300):
@@ -57,3 +59,17 @@ def test_ocsvm_samples_large_tables():
 @pytest.mark.parametrize("method", ["iforest", "copod", "ocsvm"])
 def test_a_constant_column_gives_no_warning(method):
     assert np.isfinite(scores_of(method, a_split())).all()
+
+
+@pytest.mark.parametrize("method", [name for base in VARIED for name in variants_of(base)])
+def test_settings_that_others_published_are_settings_of_the_method(method):
+    config = METHODS[method].configure("paper", shape_of("wine"))
+    detector = import_own(METHODS[method].run.args[0], "method")(**config)
+    assert {name: getattr(detector, name) for name in config} == config
+
+
+def test_variants_differ_from_the_method_and_from_one_another():
+    for base in VARIED:
+        configs = [METHODS[name].configure("paper", shape_of("wine")) for name in variants_of(base)]
+        assert len(configs) > 1
+        assert all(configs.count(config) == 1 for config in configs)

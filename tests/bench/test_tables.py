@@ -31,6 +31,7 @@ from nptad.bench.tables import (
     rules_table,
     runtime_table,
     summary_table,
+    variants_table,
 )
 from nptad.errors import InputError
 
@@ -329,6 +330,15 @@ def test_runs_without_rules_have_no_place_in_the_rules_table():
     assert rules_table(gather([members])).rows == []
 
 
+def test_each_varied_method_has_a_table_of_its_published_settings():
+    runs = {"drocc": {"wine": 60.0, "glass": 20.0}, "drocc-thyroid": {"wine": 50.0}, "goad": {"wine": 1.0}}
+    records = [a_record(name, method, f1=f1) for method, sets in runs.items() for name, f1 in sets.items()]
+    rows = by_name(variants_table(gather(records), "drocc"))
+    assert rows["wine"] == {"data set": "wine", "DROCC": "60.0", "DROCC, thyroid": "50.0"}
+    assert rows["glass"]["DROCC, thyroid"] == ""
+    assert rows["mean"] == {"data set": "mean", "DROCC": "60.0", "DROCC, thyroid": "50.0"}
+
+
 def test_contamination_table(results):
     rows = by_name(contamination_table(results))
     assert list(rows) == ["0%", "5%"]
@@ -378,7 +388,10 @@ def test_the_page_has_all_studies_and_the_tables_are_files_too(tmp_path):
     assert {path.suffix for path in (tmp_path / "tables").iterdir()} == {".md", ".csv", ".tex"}
     assert "\nBy F1, " in page
     assert "\nThe rules: mean of the losses" in page
-    assert all(read_csv(path.read_text(encoding="utf-8")) for path in (tmp_path / "tables").glob("*.csv"))
+    assert all(
+        read_csv(path.read_text(encoding="utf-8")) or path.stem.startswith("variants_")
+        for path in (tmp_path / "tables").glob("*.csv")
+    )
 
 
 def section(page, title):

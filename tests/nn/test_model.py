@@ -10,6 +10,8 @@ import pytest
 import torch
 
 from nptad.nn.attention import attention, attention_between_cells
+from nptad.nn.recomputed import AttentionDropout
+from nptad.nn.rng import MemberRandom
 from nptad.tables.layout import CellLayout
 from reference import ReferenceNPT
 from table_samples import LAYOUTS, NUMERIC, random_model, random_rows
@@ -146,7 +148,7 @@ def test_attention_between_few_cells_agrees_with_plain_attention(monkeypatch, dr
 @pytest.mark.parametrize("n_wanted", [40, 2])
 def test_attention_between_many_cells_agrees_with_plain_attention(monkeypatch, n_wanted, pairs_at_a_time):
     """Values and gradients, with one row, three rows or all of them at a time."""
-    monkeypatch.setattr("nptad.nn.attention._PAIRS_AT_A_TIME", pairs_at_a_time)
+    monkeypatch.setattr("nptad.nn.recomputed._PAIRS_AT_A_TIME", pairs_at_a_time)
     random = torch.Generator().manual_seed(0)
     q, k, v = (torch.randn(2, 4, 3, n, 7, generator=random, requires_grad=True) for n in (n_wanted, 40, 40))
     grad = torch.randn(2, 4, 3, n_wanted, 7, generator=random)
@@ -158,6 +160,26 @@ def test_attention_between_many_cells_agrees_with_plain_attention(monkeypatch, n
         torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize("pairs_at_a_time", [1, 7 * 9, 2 * 11 * 9, 2**18])
+def test_dropout_in_parts_is_dropout_at_once(monkeypatch, pairs_at_a_time):
+    """Values, gradients and the streams afterwards: some rows of a matrix at a time, some matrices, or all."""
+    monkeypatch.setattr("nptad.nn.attention._FEW_PAIRS", 0)
+    monkeypatch.setattr("nptad.nn.recomputed._PAIRS_AT_A_TIME", pairs_at_a_time)
+    random = torch.Generator().manual_seed(0)
+    shapes = (2, 3, 11, 6), (2, 3, 9, 6), (2, 3, 9, 5)
+    q, k, v = (torch.randn(shape, generator=random, requires_grad=True) for shape in shapes)
+    grad = torch.randn(2, 3, 11, 5, generator=random)
+    streams = [MemberRandom([8, 9]) for _ in range(2)]
+    in_parts = attention(q, k, v, AttentionDropout(streams[0], 0.3))
+    plain = attention(q, k, v, lambda weights: AttentionDropout(streams[1], 0.3)(weights))
+    assert torch.equal(streams[0].state(), streams[1].state())
+    torch.testing.assert_close(in_parts, plain, rtol=1e-4, atol=1e-5)
+    assert not torch.allclose(in_parts, attention(q, k, v, None), atol=0.1)
+    grads, plain_grads = (torch.autograd.grad(result, (q, k, v), grad) for result in (in_parts, plain))
+    for a, b in zip(grads, plain_grads, strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-5)
+
+
 @pytest.mark.parametrize("n_cells", [5, 40])
 def test_attention_between_cells_in_parts_agrees_with_plain_attention(monkeypatch, n_cells):
     """Scoring takes some of the querying cells, or rows, at a time; how many does not matter."""
@@ -166,7 +188,8 @@ def test_attention_between_cells_in_parts_agrees_with_plain_attention(monkeypatc
     plain = attention(*(t.permute(0, 4, 1, 3, 2) for t in (q, k, v)), lambda weights: weights).permute(0, 2, 4, 3, 1)
     with torch.inference_mode():
         at_once = attention_between_cells(q, k, v, None)
-        monkeypatch.setattr("nptad.nn.attention._PAIRS_AT_A_TIME", 3 * k[:, :, 0].numel())
+        for module in ("attention", "recomputed"):
+            monkeypatch.setattr(f"nptad.nn.{module}._PAIRS_AT_A_TIME", 3 * k[:, :, 0].numel())
         in_parts = attention_between_cells(q, k, v, None)
     torch.testing.assert_close(at_once, plain, rtol=1e-4, atol=1e-5)
     assert torch.equal(in_parts, at_once)

@@ -13,7 +13,15 @@ from nptad.bench.rules import RULES_TEXT
 from nptad.bench.series import Results, Series, all_series, columns_of, datasets_of, gather, is_current
 from nptad.bench.stats import out_of_order
 from nptad.bench.store import RunRecord, require_records
-from nptad.bench.tables import CONTAMINATION, SCRIPTS, all_tables, compare_with_published, paper_order, rules_verdict
+from nptad.bench.tables import (
+    CONTAMINATION,
+    SCRIPTS,
+    VARIED,
+    all_tables,
+    compare_with_published,
+    paper_order,
+    rules_verdict,
+)
 from nptad.io.atomic import replacing
 
 _NOT_KNOWN = "not examined yet."
@@ -65,6 +73,7 @@ def _page(
             _misplaced(results, reasons),
             section("All methods, AUROC", "main_auroc"),
             section("All methods, average precision", "main_average_precision"),
+            section("Published settings of the compared methods", *(f"variants_{method}" for method in VARIED)),
             section("Which dependencies matter", "ablation"),
             section("Contaminated training rows", "contamination", figures=("contamination",)),
             _contamination_settings(results),

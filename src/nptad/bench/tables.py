@@ -10,7 +10,7 @@ import numpy as np
 from nptad.bench.datasets import DATASETS
 from nptad.bench.grid import Cell, Figure, Grid
 from nptad.bench.presets import paper_table
-from nptad.bench.registry import METHODS
+from nptad.bench.registry import METHODS, variants_of
 from nptad.bench.rules import RULES
 from nptad.bench.series import (
     MethodColumn,
@@ -31,6 +31,8 @@ PUBLISHED = {"npt-ad": "npt_ad", "transformer": "transformer", "mask-knn": "mask
 NPT_AD = MethodColumn("npt-ad", "paper")
 SCRIPTS = MethodColumn("npt-ad", "scripts")
 ABLATION = [MethodColumn("transformer", "paper"), MethodColumn("mask-knn", ""), NPT_AD]
+VARIED = ("drocc", "goad", "neutral-ad")
+"""Methods of which the paper tries several published settings."""
 _PUBLISHED_RUNS = 20
 CONTAMINATION = {f"separable@{share / 100:g}": share for share in range(11)}
 """The contaminated sets and their share of anomalies in %."""
@@ -56,6 +58,7 @@ def all_tables(results: Results) -> dict[str, Grid]:
         against_published(results),
         ablation_table(results),
         runtime_table(results),
+        *(variants_table(results, method) for method in VARIED),
         *(rules_table(results, metric) for metric in ("f1", "auroc")),
         contamination_table(results),
     )
@@ -386,6 +389,23 @@ def rules_verdict(grid: Grid) -> str:
     return (
         f"By {METRICS[grid.name.removeprefix('rules_')]}, {average} is best on average ({mean}), {ranked} by mean rank "
         f"({rank}), {worst} in the worst case ({loss} below the best rule)."
+    )
+
+
+def variants_table(results: Results, method: str) -> Grid:
+    """F1 of a method with each of the settings that its authors published."""
+    columns = [column for column in columns_of(results, DATASETS) if column.method in variants_of(method)]
+    rows: list[list[Cell]] = []
+    for dataset, series in _begun(results, columns, DATASETS):
+        rows.append([dataset, *(None if s is None else _figure(s.values()) for s in series)])
+    if common := common_datasets(results, columns, list(DATASETS)):
+        rows.append(["mean", *(_mean(_means(results, column, common, "f1")) for column in columns)])
+    return Grid(
+        f"variants_{method}",
+        f"F1 of {METHODS[method].label} in % with the settings that its authors published for some of their data sets; "
+        f"the mean is over the {count_datasets(common)} that all of them have.",
+        ["data set", *(column.label for column in columns)],
+        rows,
     )
 
 

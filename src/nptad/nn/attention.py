@@ -5,7 +5,7 @@ Every form has a fast path of its own.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from math import sqrt
 from typing import Any
 
@@ -14,6 +14,8 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn import functional as F
 
+from nptad.nn.recomputed import AttentionDropout, recomputed_attention
+
 Dropout = Callable[[Tensor], Tensor]
 
 QueryCells = Float[Tensor, "K heads width T N"]
@@ -21,11 +23,11 @@ KeyCells = Float[Tensor, "K heads width D N"]
 """Keys or values of all cells of each row."""
 CellPairs = Float[Tensor, "K heads T D N"]
 
-QueryMatrices = Float[Tensor, "matrices T width"]
-KeyMatrices = Float[Tensor, "matrices D width"]
-
 _FEW_CELLS = 24
 """Up to this many cells in a row, attention between them runs over many rows at a time, above it row by row."""
+
+_FEW_PAIRS = 2**19
+"""Up to this many attention weights, dropout is fastest on all of them at once."""
 
 _PAIRS_AT_A_TIME = 2**18
 """Attention weights between cells that a CPU holds at a time: they stay in its cache."""
@@ -37,14 +39,31 @@ def attention(
     v: Float[Tensor, "*batch C value"],
     drop: Dropout | None,
 ) -> Float[Tensor, "*batch N value"]:
-    """softmax(Q K^T / sqrt(h_k)) V over the second last axis; fused unless attention weights are dropped."""
+    """softmax(Q K^T / sqrt(h_k)) V over the second last axis.
+
+    Fused without dropout of weights; with it, in parts on a CPU.
+    """
     scale = 1 / sqrt(q.shape[-1])
     if drop is None:
         width = v.shape[-1]
         q, k, v = same_width(q, k, v)
         return F.scaled_dot_product_attention(q, k, v, scale=scale)[..., :width]
+    many = q.device.type == "cpu" and q[..., 0].numel() * k.shape[-2] > _FEW_PAIRS
+    if many and isinstance(drop, AttentionDropout):
+        return _as_matrices(q * scale, k, v, drop)
     weights = torch.softmax(torch.matmul(q, k.transpose(-1, -2)) * scale, dim=-1)
     return torch.matmul(drop(weights), v)
+
+
+def _as_matrices(
+    q: Float[Tensor, "*batch N key"],
+    k: Float[Tensor, "*batch C key"],
+    v: Float[Tensor, "*batch C value"],
+    drop: AttentionDropout | None,
+) -> Float[Tensor, "*batch N value"]:
+    """Attention in parts, of queries that are scaled."""
+    mixed = recomputed_attention(q.flatten(0, -3), k.flatten(0, -3), v.flatten(0, -3), drop)
+    return mixed.unflatten(0, q.shape[:-2])
 
 
 def same_width(
@@ -124,8 +143,9 @@ def attention_between_cells(q: QueryCells, k: KeyCells, v: KeyCells, drop: Dropo
         return _FewCells.apply(q, k, v, keep)
     q, k, v = (t.permute(0, 4, 1, 3, 2) for t in (q, k, v))
     if drop is None and on_cpu:
-        matrices = ((q / sqrt(q.shape[-1])).flatten(0, 2), k.flatten(0, 2), v.flatten(0, 2))
-        return _ManyCells.apply(*matrices).view(q.shape).permute(0, 2, 4, 3, 1)
+        # Heads are so narrow here that almost all time goes into reading and writing weights: the fused kernel takes
+        # 1.5 times as long in training, and twice as long or more in scoring.
+        return _as_matrices(q / sqrt(q.shape[-1]), k, v, None).permute(0, 2, 4, 3, 1)
     return attention(q, k, v, drop).permute(0, 2, 4, 3, 1)
 
 
@@ -156,50 +176,6 @@ class _FewCells(torch.autograd.Function):
         mean = (weights * grad_weights).sum(3, keepdim=True)
         grad_logits = grad_weights.sub_(mean).mul_(weights).mul_(1 / sqrt(q.shape[2]))
         return _contract(grad_logits, k, dim=3), _contract(grad_logits, q, dim=2), grad_v, None
-
-
-class _ManyCells(torch.autograd.Function):
-    """softmax(q k^T) v for many small matrices.
-
-    A few matrices are computed at a time, so that their weights stay in the cache; the backward pass computes the
-    weights again. Heads here are so narrow that almost all time goes into reading and writing weights: the fused kernel
-    takes 1.5 times as long in training, and twice as long or more in scoring.
-    """
-
-    @staticmethod
-    def forward(ctx: Any, q: QueryMatrices, k: KeyMatrices, v: KeyMatrices) -> QueryMatrices:
-        mixed = torch.empty_like(q)
-        for q_part, k_part, v_part, mixed_part in _parts(q, k, v, mixed):
-            torch.bmm(_softmax_weights(q_part, k_part), v_part, out=mixed_part)
-        ctx.save_for_backward(q, k, v, mixed)
-        return mixed
-
-    @staticmethod
-    def backward(ctx: Any, *grads: QueryMatrices) -> tuple[QueryMatrices, KeyMatrices, KeyMatrices]:
-        q, k, v, mixed = ctx.saved_tensors
-        grad = grads[0].contiguous()
-        # The mean gradient of each softmax's weights, computed from its output (Dao et al. 2022).
-        mean = (grad * mixed).sum(2, keepdim=True)
-        results = torch.empty_like(q), torch.empty_like(k), torch.empty_like(v)
-        for q_part, k_part, v_part, grad_part, mean_part, to_q, to_k, to_v in _parts(q, k, v, grad, mean, *results):
-            weights = _softmax_weights(q_part, k_part)
-            torch.bmm(weights.mT, grad_part, out=to_v)
-            grad_logits = torch.bmm(grad_part, v_part.mT).sub_(mean_part).mul_(weights)
-            torch.bmm(grad_logits, k_part, out=to_q)
-            torch.bmm(grad_logits.mT, q_part, out=to_k)
-        return results
-
-
-def _parts(
-    q: QueryMatrices, k: KeyMatrices, *others: Float[Tensor, "matrices _ _"]
-) -> Iterator[tuple[Float[Tensor, "some _ _"], ...]]:
-    """Some of the matrices of every tensor at a time."""
-    at_a_time = max(1, _PAIRS_AT_A_TIME // (q.shape[1] * k.shape[1]))
-    return zip(*(t.split(at_a_time) for t in (q, k, *others)), strict=True)
-
-
-def _softmax_weights(q: QueryMatrices, k: KeyMatrices) -> Float[Tensor, "matrices T D"]:
-    return torch.softmax(torch.bmm(q, k.mT), dim=2)
 
 
 def _outer(a: QueryCells, b: KeyCells) -> CellPairs:

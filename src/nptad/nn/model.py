@@ -24,6 +24,7 @@ from nptad.nn.attention import (
     weights_of_context,
 )
 from nptad.nn.loss import Prediction
+from nptad.nn.recomputed import AttentionDropout
 from nptad.nn.rng import MemberRandom, NoRandom
 from nptad.settings import Settings
 from nptad.tables.layout import UNSEEN, CellLayout
@@ -49,7 +50,7 @@ class Pass:
     drop: Dropout
     """Dropout of hidden layers; the identity outside training."""
     drop_attention: Dropout | None
-    """Dropout of attention weights; None where there is none, which allows the fused kernel."""
+    """Dropout of attention weights; None where there is none, which allows torch's fused kernel."""
     wanted: Int[Tensor, "K N T"] | None = None
     """The cells to predict; None for all."""
 
@@ -237,7 +238,7 @@ class NPT(nn.Module):
     def _drop_attention(self) -> Dropout | None:
         if not self.training or self.settings.attention_dropout == 0:
             return None
-        return lambda weights: self._dropout(weights, self.settings.attention_dropout)
+        return AttentionDropout(self.random, self.settings.attention_dropout)
 
     def _dropout(self, values: Float[Tensor, " K *shape"], probability: float) -> Float[Tensor, " K *shape"]:
         if not self.training or probability == 0:

@@ -24,6 +24,22 @@ def spawn_seeds(random_state: int | np.random.Generator | np.random.RandomState 
     return [int(child.generate_state(1, np.uint64)[0] >> 1) for child in root.spawn(n)]
 
 
+class Parts:
+    """Random booleans of one stream, taken part by part as if they had been drawn at once."""
+
+    def __init__(self, stream: np.random.SFC64, probability: float) -> None:
+        self.stream, self.limit = stream, round(probability * _HALF_WORD)
+        self._left = np.empty(0, dtype=np.uint16)  # of the last word
+
+    def take(self, count: int) -> Bool[np.ndarray, " count"]:
+        """The next booleans; sixteen random bits decide each."""
+        halves = self.stream.random_raw((count - len(self._left) + 3) // 4).view(np.uint16)
+        if len(self._left):
+            halves = np.concatenate([self._left, halves])
+        self._left = halves[count:]
+        return halves[:count] < self.limit
+
+
 class MemberRandom:
     """K independent random streams that fill tensors with a leading member axis.
 
@@ -69,6 +85,10 @@ class MemberRandom:
         factors = self._below(shape, 1 - dropout).astype(np.float32)
         factors *= np.float32(1 / (1 - dropout))
         return torch.from_numpy(factors)
+
+    def in_parts(self, probability: float) -> list[Parts]:
+        """For each member, booleans that are taken part by part; together they are those of one :meth:`bernoulli`."""
+        return [Parts(stream, probability) for stream in self.streams]
 
     def permutations(self, n: int) -> Int[Tensor, "K n"]:
         """A random order of ``range(n)`` for each member."""

@@ -250,6 +250,19 @@ class TestNeuTraLAD:
             view = rows + (rows @ network.first[:, 7 * k : 7 * k + 7]).relu() @ network.second[k].T
             torch.testing.assert_close(encoded[:, 1 + k], network.encoder(view))
 
+    def test_views_that_multiply_lie_between_zero_and_the_row(self):
+        network, rows = neutral_ad.ViewEncoder(4, 3, 7, [8, 2], normalised=False, multiplied=True), torch.randn(6, 4)
+        seen = []
+        network.encoder.register_forward_pre_hook(lambda module, inputs: seen.append(inputs[0].unflatten(0, (4, 6))))
+        network(rows)
+        shares = seen[0][1:] / rows
+        assert ((shares > 0) & (shares < 1)).all()
+
+    def test_without_normalisation_one_row_is_enough(self):
+        detector = NeuTraLAD(normalised=False, max_steps=2).fit(np.ones((1, 3)))
+        assert np.isfinite(detector.score(np.eye(3))).all()
+        assert not any(isinstance(layer, nn.BatchNorm1d) for layer in detector._networks[0].modules())
+
     @pytest.mark.parametrize("ordinary", ["mean", "least"])
     def test_the_most_ordinary_row_is_normal(self, ordinary):
         """In the middle of the columns, or at the lower end of each, where many rows are alike."""
