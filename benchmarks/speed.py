@@ -10,7 +10,6 @@ algorithm (attention, projections, feed-forward) against a large matrix product 
 from __future__ import annotations
 
 import argparse
-import dataclasses
 import os
 import platform
 import time
@@ -145,38 +144,6 @@ def speed_table(threads: int) -> Iterator[str]:
             )
 
 
-def growth_table(threads: int) -> Iterator[str]:
-    """How a step and a score grow when one size does, the library's defaults otherwise."""
-    torch.set_num_threads(threads)
-    random = torch.Generator().manual_seed(0)
-    base = {"rows": 500, "columns": 8, "context": 500, "r": 1}
-    for grows, sizes in {
-        "rows": (250, 500, 1000),
-        "columns": (8, 16, 32, 64),
-        "context": (500, 1000, 2000, 4000),
-        "r": (1, 2, 3),
-    }.items():
-        for size in sizes:
-            now = {**base, grows: size}
-            settings = dataclasses.replace(
-                default_settings(now["rows"], now["columns"]),
-                mask_sizes=tuple(range(1, now["r"] + 1)),
-                max_masks=Settings.max_masks,
-                batch_size=None,
-            )
-            train, context = (torch.randn(now[n], now["columns"], generator=random) for n in ("rows", "context"))
-            step, _ = our_times(train, train[:10], settings, 1)
-            masks = mask_bank(now["columns"], settings.mask_sizes, settings.max_masks, seed=0)
-            model = NPT(CellLayout(now["columns"], ()), settings, MemberRandom([0]))
-            member = prepare_member(model, context, len(train), torch.ones(len(masks)))
-            rows = train[: max(1, 5000 // len(masks))]
-            per_row = seconds(lambda m=member, r=rows, k=masks: score_rows(m, r, k, "nearest")) / len(rows)
-            yield (
-                f"| {grows} | {size} | {settings.row_attention} | {1e3 * step:.1f} | {len(masks)} "
-                f"| {1e6 * per_row / len(masks):.1f} | {1e3 * per_row:.2f} |"
-            )
-
-
 def main() -> None:
     """Print both tables and keep them in results/speed.md."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -202,15 +169,6 @@ def main() -> None:
     for threads in arguments.threads:
         for line in speed_table(threads):
             show(line)
-    show(
-        "",
-        f"How cost grows, {max(arguments.threads)} thread(s), otherwise 500 rows, 8 columns, context 500, r = 1:",
-        "",
-        "| grows | size | row attention | step, ms | masks | scoring, us per row and mask | ms per row |",
-        "|---|---|---|---|---|---|---|",
-    )
-    for line in growth_table(max(arguments.threads)):
-        show(line)
     RESULTS.parent.mkdir(exist_ok=True)
     RESULTS.write_text("\n".join(lines) + "\n", encoding="utf-8")
 

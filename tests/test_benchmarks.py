@@ -13,6 +13,8 @@ import torch
 sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
 import accuracy
 import context
+import growth
+import paper_step
 import speed
 import synthetic
 from nptad.bench.datasets import Table
@@ -95,3 +97,26 @@ def test_scores_on_made_anomalies_are_the_librarys():
     scaled = x / np.ptp(x[:40], axis=0)
     slow = np.array([np.abs(row - scaled[:40]).mean(axis=1).min() for row in scaled[40:]])
     np.testing.assert_allclose(scores["distance"]["new"], slow[10:] / np.sqrt(np.mean(slow[:10] ** 2)), rtol=1e-4)
+
+
+def test_the_laws_of_growth_are_those_of_the_operations():
+    """Twice the rows: four times the attention between rows and twice the rest; scoring is linear in the context."""
+    steps = [growth.step_operations(n, 8) for n in (10**6, 2 * 10**6)]
+    assert steps[1] / steps[0] == pytest.approx(4, rel=0.01)
+    scores = [growth.score_operations(8, context, 1) for context in (10**6, 2 * 10**6)]
+    assert scores[1] / scores[0] == pytest.approx(2, rel=0.01)
+    assert growth.score_operations(6, 10**6, 3) / growth.score_operations(6, 10**6, 1) == pytest.approx(
+        41 / 6, rel=0.01
+    )
+
+
+def test_growth_is_measured_and_described(monkeypatch):
+    monkeypatch.setattr(growth, "TRAINING", {"n": (10, 20), "d": (2, 3)})
+    monkeypatch.setattr(growth, "SCORING", {"context": (10, 20), "d": (2, 3), "r": (1, 2)})
+    monkeypatch.setattr(growth, "BASE", {"n": 10, "d": 3, "context": 10, "r": 1})
+    monkeypatch.setattr(paper_step, "SHORTEST", 0.001)
+    found = growth.measure()
+    page = growth.page(found)
+    assert "| scoring a row | cells per mask | 1, 2 |" in page
+    assert "a billion rows of 10 columns" in page
+    assert len(growth.draw(found).axes) == 5
