@@ -80,7 +80,7 @@ class Series:
         spec, config = method_spec(self.column.method), _plain(without_rule(self.config))
         try:
             shape = shape_of(self.dataset)
-            preset = _plain(without_rule(spec.configure(self.column.preset or "paper", shape)))  # type: ignore[arg-type]
+            preset = _plain(spec.configure(self.column.preset or "paper", shape))  # type: ignore[arg-type]
         except NPTADError:
             preset = {}
         if "max_masks" in preset and "max_masks" in config:  # the bank can be smaller

@@ -271,36 +271,37 @@ def compare_with_published(results: Results, dataset: str) -> Comparison | None:
 
 def against_published(results: Results) -> Grid:
     """NPT-AD with the paper's settings beside the published column."""
+    compared = {dataset: one for dataset in DATASETS if (one := compare_with_published(results, dataset)) is not None}
     rows: list[list[Cell]] = []
-    figures = []
-    for dataset in DATASETS:
-        compared = compare_with_published(results, dataset)
-        if compared is None:
-            continue
-        series, scripts = results[NPT_AD, dataset], results[SCRIPTS, dataset]
-        figures.append((compared.ours, compared.published, float(scripts.values().mean())))
+    for dataset, one in compared.items():
+        series, scripts = results[NPT_AD, dataset], results.get((SCRIPTS, dataset))
         rows.append(
             [
                 dataset,
                 str(len(series.records)),
                 ", ".join(change.partition(" ")[0] for change in series.changes()) or "none",
                 _figure(series.values()),
-                Figure(compared.published),
-                Figure(compared.ours - compared.published),
-                Figure(compared.margin),
-                compared.verdict,
-                _figure(scripts.values()),
+                *_beside(one.ours, one.published)[1:],
+                Figure(one.margin),
+                one.verdict,
+                None if scripts is None else _figure(scripts.values()),
             ]
         )
-    if figures:
-        names = [str(row[0]) for row in rows]
-        f1, published, f1_scripts = np.mean(figures, axis=0)
-        auroc, auroc_scripts = (np.mean(_means(results, column, names, "auroc")) for column in (NPT_AD, SCRIPTS))
-        for name, a, b, c in (
-            ("mean", f1, published, f1_scripts),
-            ("mean AUROC", auroc, published_mean_auroc("npt-ad"), auroc_scripts),
-        ):
-            rows.append([name, None, None, *_figures(np.array([a, b, a - b])), None, None, Figure(float(c))])
+
+    def mean_row(title: str, datasets: list[str], metric: str, published: float) -> list[Cell]:
+        ours = float(np.mean(_means(results, NPT_AD, datasets, metric)))
+        scored = [name for name in datasets if (SCRIPTS, name) in results]
+        scripts = _mean(_means(results, SCRIPTS, datasets, metric)) if scored == datasets else None
+        return [title, None, None, *_beside(ours, published), None, None, scripts]
+
+    whole = [name for name in compared if not results[NPT_AD, name].changes()]
+    cut = [name for name in compared if name not in whole]
+    for title, chosen in (("all", list(compared)), ("without cuts", whole), ("with cuts", cut)):
+        if chosen:
+            published = float(np.mean([compared[name].published for name in chosen]))
+            rows.append(mean_row(f"mean, {count_datasets(chosen)}, {title}", chosen, "f1", published))
+    if compared:
+        rows.append(mean_row("mean AUROC", list(compared), "auroc", published_mean_auroc("npt-ad")))
     return Grid(
         "against_published",
         "F1 of NPT-AD in %: ours, with the settings of the paper's text, and the published figure. Cuts: the settings "
@@ -321,6 +322,11 @@ def against_published(results: Results) -> Grid:
         ],
         rows,
     )
+
+
+def _beside(ours: float, published: float) -> list[Cell]:
+    """Our figure, the published one, and the difference."""
+    return [Figure(ours), Figure(published), Figure(ours - published)]
 
 
 def runtime_table(results: Results) -> Grid:
