@@ -6,7 +6,7 @@
 #   BENCH="nptad bench run --shard 1/4" benchmarks/plan.sh
 #
 # Where the paper's settings are too much for two cores, --set says what is different, and so does results/README.md:
-# attention dropout off (no measurable difference, several times faster), mini-batches, fewer steps, fewer masks, a
+# attention dropout off (no measurable difference, faster), mini-batches, fewer steps, fewer masks, a
 # smaller context, the low-rank row attention.
 set -u
 cd "$(dirname "$0")/.."

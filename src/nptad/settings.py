@@ -114,7 +114,7 @@ def default_settings(n_rows: int, n_features: int, embedding_dim: int | None = N
     As in most rows of the paper's table: learning rate 0.01, masking probability 0.15, embedding 16. The differences:
 
     - Embedding 8 for tables of fewer than 100 rows or more than 12 columns: several times faster, no less accurate.
-    - No dropout on attention weights: no measurable difference, several times faster.
+    - No dropout on attention weights: no measurable difference, and faster.
     - Up to 512 rows, 150 steps of the whole table. More steps overfit: the loss on left-out training rows rises again.
     - Above 512 rows, 2000 steps of 128 rows; fewer and larger steps leave a higher loss on left-out rows. For more than
       64 columns, this starts above 256 rows and takes 1000 steps.

@@ -540,6 +540,23 @@ def test_our_results_have_the_summary_of_the_committed_runs():
     assert f"{summary.caption}\n\n{summary.markdown()}" in (results / "README.md").read_text(encoding="utf-8")
 
 
+def test_readme_has_the_figures_beside_the_published_ones():
+    root = Path(__file__).parents[2]
+    grid = against_published(gather(read_records(root / "results" / "runs")))
+    words = " ".join((root / "README.md").read_text(encoding="utf-8").split())
+    rows = by_name(grid)
+    for name, said in (
+        ("all", "a mean F1 of {ours} where {published} is published"),
+        ("without cuts", "{n} sets that ran without any cut have {ours} where {published} is published"),
+        ("with cuts", "the {n} that had to be cut to fit two cores have {ours} where {published} is"),
+    ):
+        title = next(row for row in rows if row.startswith("mean, ") and row.endswith(f", {name}"))
+        assert said.format(n=title.split()[1], **rows[title]) in words
+    verdicts = [row["verdict"] for row in rows.values()]
+    counts = {verdict: verdicts.count(verdict) for verdict in ("level", "above", "below")}
+    assert "on {level} sets, above on {above} and below on {below}".format(**counts) in words
+
+
 def test_the_page_says_what_has_to_be_known_about_a_method_if_it_has_results(tmp_path):
     note = f"* OCSVM: {METHODS['ocsvm'].note}\n"
     assert note not in page_of(tmp_path / "without", small_study())
