@@ -116,6 +116,16 @@ def test_workers_are_as_many_as_the_cluster_has_room_for(ray, model):
     assert [(maker.args[0].device, maker.args[0].threads) for maker in makers] == [("cpu", 1)] * 2
 
 
+def test_workers_do_not_import_from_the_current_folder(monkeypatch):
+    """Ray adds the folder where it is started to the path of all workers; a module there would be imported."""
+    ray, started_in = pytest.importorskip("ray", reason="the extra ray is not installed"), []
+    monkeypatch.setattr(ray, "is_initialized", lambda: False)
+    monkeypatch.setattr(ray, "init", lambda **options: started_in.append(os.getcwd()))
+    before = os.getcwd()
+    connect()
+    assert (started_in, os.getcwd()) == (["/"], before)
+
+
 def test_without_ray_one_sentence_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(NPTADError, match=r"pip install 'nptad\[ray\]'"):

@@ -260,6 +260,7 @@ def reseal(path, change):
         lambda content: content.pop("history"),
         lambda content: content.update(history=[{}]),
         lambda content: content.update(history=3),
+        lambda content: content.update(history={}),
         lambda content: content["history"][0].update(loss=None),
         lambda content: content["history"][0].update(losses=[]),
         lambda content: content["history"].pop(0),

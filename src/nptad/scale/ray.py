@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
+from contextlib import chdir
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -32,7 +33,8 @@ def connect() -> Any:
     except ImportError as error:
         raise NPTADError("Ray is not installed; install it with pip install 'nptad[ray]'.") from error
     if not ray.is_initialized():
-        ray.init(logging_level=logging.ERROR, log_to_driver=False)
+        with chdir("/"):  # Ray lets workers import from the folder where it is started
+            ray.init(logging_level=logging.ERROR, log_to_driver=False)
     return ray
 
 

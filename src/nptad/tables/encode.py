@@ -21,6 +21,10 @@ from nptad.tables.schema import Category, Column, Schema, listed
 LARGEST_STANDARDISED = 1e6  # standard deviations at which a number is cut off: its square must fit into a float32
 
 
+_LAST_SECOND = 2.0**62
+"""Seconds from 1970 beyond which there is no calendar; a network may expect any number."""
+
+
 def encode(schema: Schema, table: Any) -> np.ndarray:
     """Encode the rows of a table, columns matched by name (by position for arrays)."""
     return encode_cells(schema, match(schema, read_columns(table)))
@@ -141,7 +145,7 @@ def readable(column: Column, value: Category | None) -> Category | None:
     >>> readable(Column("from", "numeric", "time"), 1.7e9), readable(Column("lasts", "numeric", "duration"), -90061.5)
     ('2023-11-14T22:13:20', '-1 d 01:01:01.500000')
     """
-    if value is None or column.content not in ("time", "duration"):
+    if value is None or column.content not in ("time", "duration") or not abs(float(value)) < _LAST_SECOND:
         return value
     micros = round(float(value) * 1e6)
     seconds, rest = divmod(micros if column.content == "time" else abs(micros), 10**6)

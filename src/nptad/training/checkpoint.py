@@ -68,6 +68,7 @@ def load_checkpoint(path: Path, fingerprint: str, like: dict[str, Tensor]) -> di
         sound = all(_is_like(found[name], tensor) for name, tensor in like.items())
         sound = sound and torch.equal(found["order"].sort(1).values, like["order"].sort(1).values)
         sound = sound and isinstance(content["used"], int) and 0 <= content["used"] <= found["order"].shape[1]
+        sound = sound and isinstance(content["history"], list)
         sound = sound and all(_is_sound(entry, step, found) for step, entry in enumerate(content["history"], 1))
     except ModelFileError:
         raise

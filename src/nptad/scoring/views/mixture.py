@@ -93,18 +93,21 @@ class MixtureDensity(View):
         require_array("starts", self.starts, "i8", (len(layout.cardinalities) + 1,))
         if self.starts.tolist() != [0, *accumulate(cardinality + 1 for cardinality in layout.cardinalities)]:
             raise ValueError("starts are those of other categories")
-        require_array("costs", self.costs, "f8", (int(self.starts[-1]),))
+        require_array("costs", self.costs, "f8", (int(self.starts[-1]),), most=2 * _LARGEST)
         require_array("mixture", self.mixture, "i8", (None,), least=0, ascending=True)
         n_components, n_columns = len(self.mixture), layout.n_features
+        far, widest = 2 * _LARGEST, (2 * _LARGEST) ** 2  # numbers are cut off at less
         n_mixtures = int(self.mixture[-1]) + 1
         if n_mixtures % len(_COMPONENTS) or len(np.unique(self.mixture)) != n_mixtures:
             raise ValueError("mixtures without components")
-        require_array("log_weights", self.log_weights, "f8", (n_components,))
-        require_array("means", self.means, "f8", (n_components, n_columns))
+        require_array("log_weights", self.log_weights, "f8", (n_components,), least=-1000, most=1)
+        require_array("means", self.means, "f8", (n_components, n_columns), least=-far, most=far)
         if self.covariances.ndim == 2:
-            require_array("covariances", self.covariances, "f8", (n_components, n_columns), least=_SMALLEST_VARIANCE)
+            shape: tuple[int, ...] = (n_components, n_columns)
+            require_array("covariances", self.covariances, "f8", shape, least=_SMALLEST_VARIANCE, most=widest)
             return
-        require_array("covariances", self.covariances, "f8", (n_components, n_columns, n_columns))
+        shape = (n_components, n_columns, n_columns)
+        require_array("covariances", self.covariances, "f8", shape, least=-widest, most=widest)
         for covariance in self.covariances:
             try:
                 root = np.linalg.cholesky(covariance)
