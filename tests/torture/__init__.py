@@ -9,4 +9,4 @@ import sys
 from pathlib import Path
 
 WEB = str(Path(__file__).parents[1] / "web")
-sys.path.insert(0, WEB)  # the client of the page is among the tests of the page
+sys.path[:0] = [WEB, str(Path(__file__).parents[1] / "models")]  # helpers that are among the tests of their room

@@ -24,7 +24,7 @@ from typing import Any
 
 ROOT = Path(__file__).parents[2]
 JOURNAL, SUMMARY = ROOT / "build" / "torture.jsonl", ROOT / "results" / "torture.md"
-KINDS = ("frames", "files", "limits", "kills", "together", "page", "soak")
+KINDS = ("frames", "files", "models", "savers", "limits", "kills", "together", "page", "soak")
 _AT_ONCE = 50  # cases in one process
 
 sys.path.insert(0, str(ROOT / "tests"))
@@ -48,7 +48,10 @@ def main() -> None:
         while (left := missing(kind, many)) and time.monotonic() < until:
             first, end = left[0], min(left[0] + _AT_ONCE, many)
             command = [sys.executable, __file__, "--seeds", kind, str(first), str(end)]
-            subprocess.run(command, check=False, stderr=subprocess.DEVNULL, env={**os.environ, "RUST_BACKTRACE": "0"})
+            with (JOURNAL.parent / "torture.log").open("ab") as log:
+                subprocess.run(command, check=False, stderr=log, env={**os.environ, "RUST_BACKTRACE": "0"})
+            if missing(kind, many) == left:
+                sys.exit(f"The cases of {kind} cannot be run; {log.name} says why.")
             print(f"{kind}: {end} of {many}", flush=True)
     SUMMARY.write_text(summary(), encoding="utf-8")
 
