@@ -105,17 +105,16 @@ class Retrieval(View):
 
     def require_sound(self, layout: CellLayout) -> None:
         """See :class:`View`."""
-        n_judged = len(np.atleast_1d(self.columns))
         n_weights = sum(math.prod(shape) for shape in RetrievalSizes(layout).parts.values())
         require_count("n_numeric", self.n_numeric, layout.n_numeric)
         require_array("cardinalities", self.cardinalities, "i8", (len(layout.cardinalities),))
         if self.cardinalities.tolist() != list(layout.cardinalities):
             raise ValueError("cardinalities are those of other columns")
-        require_array("columns", self.columns, "i8", (n_judged,), least=0, most=layout.n_features - 1, ascending=True)
+        require_array("columns", self.columns, "i8", (None,), least=0, most=layout.n_features - 1, ascending=True)
         require_array("context", self.context, "i8", (None,), least=0, most=len(self.rows) - 1, ascending=True)
         require_array("weights", self.weights, "f4", (1, n_weights))
-        require_array("usual", self.usual, "f8", (n_judged,))
-        require_surprises("losses", self.scores, self.tails, n_judged + 2)
+        require_array("usual", self.usual, "f8", (len(self.columns),))
+        require_surprises("losses", self.scores, self.tails, len(self.columns) + 2)
 
     def score(self, x: np.ndarray) -> np.ndarray:
         """The surprise of the cells together and that of the whole loss, combined."""
