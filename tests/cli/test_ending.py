@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 
 from nptad import NPTAD, InputError
+from nptad.cli.app import main
 from nptad.cli.ending import one_line_at_the_end
 from nptad.processes import Stopped
 
@@ -123,3 +124,21 @@ def test_notes_do_not_go_into_a_file_when_standard_error_is_closed(tmp_path, tab
     NPTAD(random_state=0).fit(table).save(tmp_path / "model")
     assert in_shell("score model table.csv --output scores.csv 2>&-", tmp_path) == (0, "", "")
     assert len(pd.read_csv(tmp_path / "scores.csv")) == len(table)
+
+
+def test_the_checkpoint_is_deleted_after_the_model_is_saved(handlers, tmp_path, table, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    words = "fit table.csv --model model --network --checkpoint run --time-limit 0.1 --quiet"
+    monkeypatch.setattr(sys, "argv", ["nptad", *words.split()])
+
+    def fail(detector, directory):
+        raise InputError(f"{directory} cannot be written: No space left on device.")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(NPTAD, "save", fail)
+        with pytest.raises(SystemExit, match="1"):
+            main()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["run", "table.csv"]
+    main()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["model", "table.csv"]
+    assert "No space left" in capsys.readouterr().err
