@@ -12,6 +12,7 @@ from nptad.errors import MemoryShortage
 _ADVICE = (
     "use fewer columns or a sample of the rows, or score the file in parts with `nptad score --output`, naming a folder"
 )
+_LIBRARIES = 4e8
 # How libraries say so in errors that are no MemoryError: torch, a shared library that is loaded, and threads.
 _SAID = ("can't allocate memory", "not enough memory", "Cannot allocate memory", "failed to map segment")
 _SAID_OF_THREADS = "can't start new thread"
@@ -45,6 +46,11 @@ def require_memory(n_bytes: float, what: str) -> None:
     if n_bytes > available:
         needed, there = (f"{count / 1e9:,.2f} GB" for count in (n_bytes, available))
         raise MemoryShortage(f"{what} needs at least {needed} of memory, and there are {there}; {_ADVICE}.")
+
+
+def require_libraries() -> None:
+    """Refuse before torch and SciPy are loaded: where they do not fit, OpenBLAS asks for memory for ever."""
+    require_memory(_LIBRARIES, "This command")
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from torture.outcomes import RESULT, Failure
 SAMPLE = range(1)
 MANY = 20
 
-_ROUNDS = 40
+_ROUNDS = 20
 _GROWTH_BYTES = 30_000_000
 
 

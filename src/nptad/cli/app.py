@@ -18,7 +18,7 @@ from cyclopts.validators import Number
 from nptad.cli.arguments import check_places, refuse_mixture, refuse_two_results, row_numbers, writes_parts
 from nptad.cli.ending import one_line_at_the_end
 from nptad.errors import InputError
-from nptad.memory import memory_explained
+from nptad.memory import memory_explained, require_libraries
 from nptad.training.launch import is_launched, launched_rank, run_together, take_part
 from nptad.wording import visible
 
@@ -430,6 +430,7 @@ def _read(data: str, ignore: str, sheet: str | None, model: Path | None = None) 
     from nptad.tables.selection import column_names
 
     table, keys = read_source(data, () if model is None else read_schema(model).text_columns, sheet)
+    require_libraries()
     return table, [*keys, *column_names(ignore, table.column_names)]
 
 
