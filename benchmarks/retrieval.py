@@ -189,19 +189,20 @@ def page(
     return "\n".join(lines) + "\n"
 
 
-def main() -> None:
+def main(arguments: list[str] | None = None) -> None:
     """Measure and write."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--every", type=int, default=1, help="of each half, every how-manieth table")
     parser.add_argument("--cache", type=Path, default=Path.home() / ".cache" / "nptad" / "quick")
-    given = parser.parse_args()
+    parser.add_argument("--results", type=Path, default=ROOT / "results")
+    given = parser.parse_args(arguments)
     given.cache.mkdir(parents=True, exist_ok=True)
     cost(50, 2)  # what the first run loads is not counted
     costs = {size: cost(*size) for size in SIZES}
     chosen = tasks(given.every)
     planted = {place: [line for task in part[::3] for line in reasons(task)] for place, part in chosen.items()}
     judged = {place: [accuracy(task, given.cache) for task in part] for place, part in chosen.items()}
-    with replacing(ROOT / "results" / "retrieval.md") as temporary:
+    with replacing(given.results / "retrieval.md") as temporary:
         temporary.write_text(page(given.every, judged, planted, costs), encoding="utf-8")
 
 
