@@ -10,6 +10,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
 import quick
+import retrieval
 from nptad.scoring.views import VIEWS, OutsideRange
 
 
@@ -73,3 +74,18 @@ def test_one_command_writes_the_page(two_tables, capsys):
     lines = (two_tables / "results" / "quick.csv").read_text().splitlines()
     assert lines[0].startswith("suite,half,table,method,f1")
     assert len(lines) == 1 + 2 * (len(VIEWS) + 3)
+
+
+def test_the_network_is_judged_beside_the_score(two_tables, monkeypatch):
+    monkeypatch.setattr(retrieval, "SIZES", ((20, 3),))
+    retrieval.main(["--cache", str(two_tables / "cache"), "--results", str(two_tables)])
+    lines = (two_tables / "retrieval.md").read_text().splitlines()
+    for half in ("choosing", "confirming"):
+        accuracy, reasons = (
+            [cell.strip() for cell in line.split("|")[1:-1]] for line in lines if f"| {half} |" in line
+        )
+        assert accuracy[:3] == ["tables", half, "1"]
+        assert all(float(figure) > 90 for figure in accuracy[3:7])
+        assert reasons[2] == "40"
+        assert all(0 <= float(share) <= 100 for share in (*reasons[3:5], *reasons[9:]))
+    assert any(line.startswith("| 20 | 3 |") for line in lines)
