@@ -22,6 +22,9 @@ from nptad.tables.layout import LARGEST_STANDARDISED, UNREADABLE, UNSEEN
 from nptad.tables.readings import Reading, reading_of, zone_of
 from nptad.tables.schema import Category, Column, Schema, listed
 
+_LAST_SECOND = 2.0**62
+"""Seconds from 1970 beyond which there is no calendar; a network may expect any number."""
+
 
 @dataclass(frozen=True)
 class Cells:
@@ -43,10 +46,6 @@ class Cells:
         if column.name in self.written:
             return plain_cell(self.written[column.name][row])
         return readable(column, plain_cell(self.values[column.name][row]))
-
-
-_LAST_SECOND = 2.0**62
-"""Seconds from 1970 beyond which there is no calendar; a network may expect any number."""
 
 
 def encode(schema: Schema, table: Any) -> np.ndarray:
