@@ -84,6 +84,6 @@ def test_a_flight_of_five_minutes_over_544_miles_is_flagged():
     rows = rows.set_column(rows.column_names.index("air_time"), "air_time", pa.array(minutes))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", TableWarning)
-        found = detect_table(rows, NPTAD(random_state=0))
+        found = detect_table(rows, NPTAD(random_state=0), share=0.01)
     assert found.detection.anomaly[place]
     assert found.reasons()[place].startswith("air_time is 5, similar rows have ")
