@@ -87,7 +87,7 @@ def run_dataset(dataset: str, sizes: list[int], draws: int, steps: int) -> None:
     if not missing:
         return
     split = split_table(load(dataset, DATA), seed=0)
-    schema = learn_schema(split.train, list(split.categorical))
+    schema = learn_schema(split.train, split.uses)
     train, chosen = encode(schema, split.train), sample_test(split.truth, *TEST_ROWS[dataset])
     test, truth = torch.from_numpy(encode(schema, split.test[chosen])), split.truth[chosen]
     settings = dataclasses.replace(

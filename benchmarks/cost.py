@@ -92,7 +92,7 @@ def measure(stage: str, method: str, table: str, rows: int, columns: int) -> Mea
     if stage == "sets":
         split = split_table(load(table, DATA), seed=0)
         train, test, truth = split.train, split.test, split.truth
-        detector.set_params(categorical_features=split.categorical or None)
+        detector.set_params(columns=split.uses if split.categorical else None)
     else:
         train, test = random_rows(rows, columns, 1), random_rows(SCORED[table], columns, 2)
     started = time.process_time()

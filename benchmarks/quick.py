@@ -192,7 +192,7 @@ def compute(task: Task, views: list[type[View]], folder: Path) -> None:
         _save(baseline, scores=scores, truth=split.truth, seconds=time.process_time() - started)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", TableWarning)
-        schema = learn_schema(split.train, list(split.categorical) or None)
+        schema = learn_schema(split.train, split.uses if split.categorical else None)
         train, test = encode(schema, split.train), encode(schema, split.test)
     folds = left_out_rows(len(train), N_FOLDS, seed=task.split)
     for view in missing:

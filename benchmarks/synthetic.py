@@ -111,7 +111,7 @@ def make_errors(
 def scores_of(kinds: dict[str, np.ndarray], train: np.ndarray, usual: np.ndarray, split: Split) -> dict[str, dict]:
     """Scores of the rows of every kind: score -> kind -> values."""
     settings = replace(default_settings(*train.shape), n_steps=N_STEPS, scale_masks=False, aggregation="mean")
-    detector = NPTAD(1, settings=settings, categorical_features=split.categorical or None, random_state=0)
+    detector = NPTAD(1, settings=settings, columns=split.uses if split.categorical else None, random_state=0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", TableWarning)
         ensemble = detector.fit(train).ensemble_

@@ -43,7 +43,7 @@ def test_a_table_is_converted_once_and_every_row_scored_once(monkeypatch):
     scored = count_calls(monkeypatch, nptad.scoring.ensemble, "score_rows")
     result = detect_table(orders(), quick(), ignore=["id"], label="known")
     summarise(result)
-    assert [name for _, name, _ in converted] == ["size", "weight"]
+    assert [name for _, name, _ in converted] == ["id", "size", "weight", "known"]
     assert sum(len(rows) for _, rows, *_ in scored) == 60  # each by the one member that left it out
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from os import PathLike
 from pathlib import Path
 from typing import Any, Literal
@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from nptad.errors import InputError, ModelFileError, TrainingError, warn
 from nptad.explain.attribution import explain_rows
+from nptad.explain.batch import Batch
 from nptad.explain.result import Explanation
 from nptad.explain.similar import explain_views
 from nptad.memory import require_memory
@@ -44,7 +45,8 @@ from nptad.scoring.view_score import ViewScore
 from nptad.settings import Settings, default_members, default_settings
 from nptad.tables.encode import encode
 from nptad.tables.frames import backend_of, read_blocks, read_columns
-from nptad.tables.schema import Schema, learn_schema
+from nptad.tables.layout import without_unreadable
+from nptad.tables.schema import Schema, Use, learn_schema
 from nptad.training.checkpoint import History
 from nptad.training.distributed import Ranks
 from nptad.training.loop import Precision
@@ -108,8 +110,10 @@ class NPTAD(OutlierMixin, BaseEstimator):
         What the training rows of :meth:`fit` are. "clean": normal rows. "contaminated": one table with anomalies in
         it, as :meth:`fit_detect` always takes it; rows that look ordinary are the core that all rows are compared
         with. Not for networks.
-    categorical_features : sequence of column names or positions, optional
-        Number columns to treat as categories. By default those with at most two different values.
+    columns : dict, optional
+        How columns, by name or position, are used: "number" (also for times), "category" or "ignore". By default text
+        is read as numbers or times if nearly all of its cells can be read, number columns with at most two different
+        values are categories, and in a table with column names, columns that only identify the rows are ignored.
     time_limit : float, optional
         Seconds of training a network at most. If the limit ends training, the result depends on the speed of the
         machine.
@@ -151,7 +155,7 @@ class NPTAD(OutlierMixin, BaseEstimator):
         max_masked: int | None = None,
         contamination: float | Literal["auto"] = "auto",
         training: Literal["clean", "contaminated"] = "clean",
-        categorical_features: Sequence[str | int] | None = None,
+        columns: Mapping[str | int, Use] | None = None,
         time_limit: float | None = None,
         device: str = "auto",
         random_state: int | np.random.RandomState | np.random.Generator | None = None,
@@ -166,7 +170,7 @@ class NPTAD(OutlierMixin, BaseEstimator):
         self.max_masked = max_masked
         self.contamination = contamination
         self.training = training
-        self.categorical_features = categorical_features
+        self.columns = columns
         self.time_limit = time_limit
         self.device = device
         self.random_state = random_state
@@ -218,10 +222,11 @@ class NPTAD(OutlierMixin, BaseEstimator):
         raw = read_columns(X)
         # Encoded rows and their ranks, whatever else a score keeps.
         require_memory(16.0 * raw.n_rows * len(raw.cells), "The table")
-        schema = learn_schema(raw, self.categorical_features)
+        schema = learn_schema(raw, self.columns)
         x = encode(schema, raw)
         scorer: ViewScore | NetworkScore
         if self._has_network():
+            x = without_unreadable(x)  # a network cannot learn from them
             scorer, scored = self._fit_network(x, schema, checkpoint, precision, ranks, score_all)
         else:
             scorer, scored = self._fit_views(x, schema, ranks, contaminated)
@@ -347,7 +352,7 @@ class NPTAD(OutlierMixin, BaseEstimator):
         occurs several times gets the average over its copies.
         """
         check_is_fitted(self)
-        return -np.concatenate([scored.score for scored in self._score_blocks(X)])
+        return -np.concatenate([scored.score for scored in self._score_blocks(X, Batch(self.schema_))])
 
     def decision_function(self, X: Any) -> np.ndarray:
         """Score rows relative to the threshold: negative = anomaly."""
@@ -415,7 +420,9 @@ class NPTAD(OutlierMixin, BaseEstimator):
             *(scored.training_row, scored.by_member),
         )
 
-    def detect(self, X: Any, *, fdr: float | None = None, false_alarm_rate: float | None = None) -> Detection:
+    def detect(
+        self, X: Any, *, fdr: float | None = None, false_alarm_rate: float | None = None, strict: bool = False
+    ) -> Detection:
         """Flag anomalies at a controlled error rate, with a p-value for each row.
 
         Parameters
@@ -428,11 +435,15 @@ class NPTAD(OutlierMixin, BaseEstimator):
         false_alarm_rate : float, optional
             Alternatively, the share of the normal rows that is flagged. By default 0.01, as for :meth:`predict`, or the
             lowest rate that the number of training rows allows.
+        strict : bool
+            Refuse a table that lacks a column or has one that the model does not know. Otherwise cells of missing
+            columns count as missing, with a warning, as long as at least half of the columns are there.
 
         Returns
         -------
         Detection
-            Arrays ``score``, ``p_value`` and ``anomaly``; ``frame()`` makes a frame of them.
+            Arrays ``score``, ``p_value`` and ``anomaly``; ``frame()`` makes a frame of them. ``drift`` names columns
+            that differ from training beyond chance.
 
         Raises
         ------
@@ -456,7 +467,12 @@ class NPTAD(OutlierMixin, BaseEstimator):
         ([False, True], True)
         """
         check_is_fitted(self)
-        return self._detect(self.decision_rule(fdr, false_alarm_rate), self._score_blocks(X), backend_of(X))
+        rule, batch = self.decision_rule(fdr, false_alarm_rate), Batch(self.schema_, strict)
+        found = self._detect(rule, self._score_blocks(X, batch), backend_of(X))
+        drift: tuple[str, ...] = ()
+        if (found.training_row < 0).any():
+            drift = batch.drift(self.model_.compared_rows[1], self.model_.scorer, found.anomaly)
+        return dataclasses.replace(found, drift=drift, notes=batch.notes)
 
     def decision_rule(self, fdr: float | None = None, false_alarm_rate: float | None = None) -> DecisionRule:
         """The rule by which :meth:`detect` flags rows at these rates."""
@@ -514,22 +530,25 @@ class NPTAD(OutlierMixin, BaseEstimator):
     def _plain_parameters(self) -> dict[str, Any]:
         """Constructor parameters that JSON can hold; a random generator is not part of a fitted model."""
         parameters = self.get_params(deep=False)
-        settings, features = parameters["settings"], parameters["categorical_features"]
+        settings, columns = parameters["settings"], parameters["columns"]
         is_seed = isinstance(self.random_state, int | np.integer)
         return parameters | {
             "settings": settings.to_dict() if isinstance(settings, Settings) else settings,
             "random_state": self.random_state if is_seed else None,
-            "categorical_features": None if features is None else list(features),
+            "columns": None if columns is None else [list(item) for item in columns.items()],
             "device": str(parameters["device"]),
         }
 
-    def _score_blocks(self, table: Any) -> Iterator[RowScores]:
+    def _score_blocks(self, table: Any, batch: Batch) -> Iterator[RowScores]:
         scorer, visible = self.model_.scorer, self.verbose and Ranks().is_first
         empty = 0
         # The training table is recognised as a whole, so that it must not be cut.
         for block in read_blocks(table, max(_BLOCK_ROWS, self.schema_.n_rows)):
-            x = encode(self.schema_, block)
+            x = batch.encode(block)
             empty += _count_empty(x)
+            if not len(x):
+                yield RowScores(np.empty((0, 1)), np.empty(0), np.empty(0, dtype=np.int64))
+                continue
             with progress_bar("Scoring", len(x), visible) as advance:
                 scored = scorer.score_rows(x, advance)
             if not np.isfinite(scored.score).all():
@@ -537,6 +556,8 @@ class NPTAD(OutlierMixin, BaseEstimator):
             yield scored
         if isinstance(scorer, NetworkScore):
             _report_empty(empty)
+        if batch.notes:
+            warn(" ".join(batch.notes))
 
     def _check_parameters(self, checkpoint: Any) -> None:
         """Reject invalid parameters before any work is done."""
@@ -611,6 +632,11 @@ def load(directory: str | Path, device: str = "auto") -> NPTAD:
     """
     model, parameters = load_model(Path(directory), resolve_device(device))
     parameters.pop("mask_rate", None)  # a parameter of earlier versions; what it set is in the model's settings
+    features = parameters.pop("categorical_features", None)  # the name of columns up to version 0.1
+    columns = parameters.pop("columns", None)
+    if features is not None:
+        columns = [[name, "category"] for name in features]
+    parameters["columns"] = None if columns is None else dict(columns)
     try:
         detector = NPTAD(**parameters)
     except TypeError as error:

@@ -17,9 +17,11 @@ from nptad.detector import NPTAD
 from nptad.errors import InputError
 from nptad.explain.result import EXPLAINED_ROWS, Explanation
 from nptad.explain.sentences import reasons_text
+from nptad.io.text import fits_text_file
 from nptad.scoring.calibrate import DecisionRule, Detection
 from nptad.tables.frames import RawColumns, read_columns, to_arrow
-from nptad.tables.selection import select_columns
+from nptad.tables.schema import Use
+from nptad.tables.selection import Selection, select_columns
 
 _T = TypeVar("_T")
 
@@ -35,9 +37,9 @@ class TableResult:
     labels: np.ndarray | None
     """True for rows that are known anomalies; never seen by the model."""
     keys: pa.Table
-    """Ignored columns, which identify the rows."""
+    """Columns that were set aside, which identify the rows."""
     carried: pa.Table
-    """Ignored columns and the label, which results carry along."""
+    """These columns and the label, which results carry along."""
     detection: Detection
     """Scores, p-values and flags of all rows."""
     explanation: Explanation
@@ -85,7 +87,8 @@ def detect_table(
     detector : NPTAD, optional
         It is fitted on the table. By default one with default parameters.
     ignore : sequence of str
-        Columns that say nothing about a row, such as IDs; results carry them along.
+        Columns that say nothing about a row; results carry them along. The detector remembers them, together with those
+        that it sets aside by itself, such as IDs.
     label : str, optional
         Column that marks known anomalies with 1, or ``column=value``; never used to find them.
     share : float, optional
@@ -101,15 +104,34 @@ def detect_table(
     >>> np.flatnonzero(result.detection.anomaly).tolist(), result.explanation[0].reasons[0].column
     ([7], 'y')
     """
-    selection = select_columns(to_arrow(table), ignore, label)
-    share = _checked_share(share, selection.features.num_rows)
-    columns = read_columns(selection.features)
+    whole = to_arrow(table)
+    selection = select_columns(whole, ignore, label)
+    share = _checked_share(share, whole.num_rows)
+    columns = read_columns(whole)
     detector = NPTAD() if detector is None else detector
+    set_aside(detector, selection.carried.column_names)
     detection = detector.fit_detect(columns, share)
     n_flagged = int(detection.anomaly.sum())
     n_explained = max(explain_at_least, n_flagged if explain_at_most is None else min(n_flagged, explain_at_most))
     explanation = explain_table(detector, columns, detection.ranking()[:n_explained], detection)
-    return TableResult(detector, columns, selection.labels, selection.keys, selection.carried, detection, explanation)
+    keys, carried = _with_remembered(detector, whole, selection)
+    return TableResult(detector, columns, selection.labels, keys, carried, detection, explanation)
+
+
+def set_aside(detector: NPTAD, names: Sequence[str]) -> None:
+    """Make a detector that is not fitted yet ignore some columns, and remember it."""
+    if names:
+        ignored: dict[str | int, Use] = dict.fromkeys(names, "ignore")
+        detector.set_params(columns={**(detector.columns or {}), **ignored})
+
+
+def _with_remembered(detector: NPTAD, table: pa.Table, selection: Selection) -> tuple[pa.Table, pa.Table]:
+    """The keys and the carried columns, with those that the detector has set aside if a text file can hold them."""
+    aside = selection.carried.column_names
+    found = [name for name in map(str, detector.schema_.ignored) if name in table.column_names and name not in aside]
+    found = [name for name in found if fits_text_file(table[name].type) and table[name].null_count < len(table)]
+    keys = [*selection.keys.column_names, *found]
+    return table.select(keys), table.select([*keys, *(name for name in aside if name not in keys)])
 
 
 def score_table(
@@ -121,14 +143,20 @@ def score_table(
     fdr: float | None = None,
     false_alarm_rate: float | None = None,
     reasons: bool = False,
+    strict: bool = False,
 ) -> TableResult:
-    """Score the rows of a table with a fitted detector; explain the flagged ones if ``reasons`` is true."""
-    selection = select_columns(to_arrow(table), ignore, label)
+    """Score the rows of a table with a fitted detector; explain the flagged ones if ``reasons`` is true.
+
+    ``strict`` is that of :meth:`nptad.NPTAD.detect`.
+    """
+    whole = to_arrow(table)
+    selection = select_columns(whole, ignore, label)
     columns = read_columns(selection.features)
-    detection = detector.detect(columns, fdr=fdr, false_alarm_rate=false_alarm_rate)
+    detection = detector.detect(columns, fdr=fdr, false_alarm_rate=false_alarm_rate, strict=strict)
     flagged = detection.ranking()[: int(detection.anomaly.sum()) if reasons else 0]
     explanation = explain_table(detector, columns, flagged, detection)
-    return TableResult(detector, columns, selection.labels, selection.keys, selection.carried, detection, explanation)
+    keys, carried = _with_remembered(detector, whole, selection)
+    return TableResult(detector, columns, selection.labels, keys, carried, detection, explanation)
 
 
 def explain_table(

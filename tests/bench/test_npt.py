@@ -87,7 +87,7 @@ def test_rules_are_the_scores_of_the_library(aggregation, scale_masks):
 def test_the_default_preset_is_the_estimator():
     splits = [a_split(seed) for seed in (1, 2)]
     for split, seed, scored in zip(splits, (1, 2), run_estimator(splits, [1, 2], TINY, 2), strict=True):
-        detector = NPTAD(2, settings=TINY, categorical_features=[3], random_state=seed).fit(split.train)
+        detector = NPTAD(2, settings=TINY, columns=split.uses, random_state=seed).fit(split.train)
         np.testing.assert_array_equal(scored.scores, -detector.score_samples(split.test))
         assert (set(scored.clock.seconds), scored.rules) == ({"fit", "score"}, {})
 

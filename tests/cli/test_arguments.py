@@ -51,9 +51,9 @@ def test_a_huge_range_of_rows_is_refused_at_once():
 
 
 def test_unknown_names_are_told_with_their_option():
-    require_columns(["a"], ["a", "b"], "--categorical: ")
-    with pytest.raises(InputError, match=r"--categorical: There is no column 'c'; the table has a, b"):
-        require_columns(["a", "c"], ["a", "b"], "--categorical: ")
+    require_columns(["a"], ["a", "b"], "--as: ")
+    with pytest.raises(InputError, match=r"--as: There is no column 'c'; the table has a, b"):
+        require_columns(["a", "c"], ["a", "b"], "--as: ")
 
 
 def test_places_that_cannot_be_written_are_refused(tmp_path):

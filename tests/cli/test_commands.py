@@ -196,7 +196,8 @@ def test_explain_shows_cells_and_training_rows(call, folder):
 def test_info_shows_columns_and_settings(call, folder):
     code, out, _ = call("info", folder / "model")
     assert code == 0
-    assert "80 rows, 3 columns" in out
+    assert "80 rows, 5 columns" in out
+    assert "id (ignored)" in out
     assert "colour (categorical)" in out
     assert json.loads(call("info", folder / "model", "--json")[1])["rows"] == 80
 
@@ -212,7 +213,7 @@ def test_info_shows_columns_and_settings(call, folder):
         ("detect orders.csv --ignore id,length,colour,weight,known", 1, "ignore fewer"),
         ("detect orders.csv --share 0.0001 --ignore id,known", 1, "share=0.0001 is less than one of 80 rows"),
         ("detect orders.csv --share 2 --ignore id,known", 1, "share must be a number between 0 and 1"),
-        ("detect orders.csv --ignore id,known --categorical nothing", 1, "--categorical"),
+        ("detect orders.csv --ignore id,known --as nothing=category", 1, "--as"),
         ("detect orders.csv --ignore id,known --output model", 1, "no suffix"),
         ("detect orders.csv --ignore id,known --output orders.csv/scores.csv", 1, "Not a directory"),
         ("detect orders.csv --ignore id,known --report model", 1, "model cannot be written"),
@@ -223,12 +224,12 @@ def test_info_shows_columns_and_settings(call, folder):
         ("fit orders.csv --ignore id,known --model new --network --checkpoint model", 1, "model cannot be written"),
         ("fit orders.csv --ignore id,known --model new --nproc 2", 1, "add --network"),
         ("fit orders.csv --ignore id,known --model new --checkpoint c", 1, "add --network"),
-        ("fit orders.csv --ignore id,known --model new --categorical nothing", 1, "--categorical"),
+        ("fit orders.csv --ignore id,known --model new --as nothing=category", 1, "--as"),
         ("detect orders.csv --seed x", 2, "--seed"),
         ("detect", 2, "DATA"),
         ("score nowhere orders.csv", 1, "nowhere"),
         ("score . orders.csv", 1, ". holds no saved model"),
-        ("score model orders.csv", 1, "'id', 'known'; leave out"),
+        ("score model orders.csv --ignore colour --strict", 1, "is missing 'colour'"),
         ("score model orders.csv --ignore id,known --json", 1, "--output"),
         ("score model orders.csv --ignore id,known --fdr 0.1 --false-alarm-rate 0.1", 1, "give one of them"),
         ("explain model orders.csv --ignore id,known --rows 80", 1, "no row 80"),
@@ -367,13 +368,34 @@ def test_a_column_with_a_comma_in_its_name_can_be_named(call, folder, tmp_path):
     table = orders().rename_columns(["id", "length, m", "colour", "weight", "known, surely"])
     write_table(table, tmp_path / "orders.csv")
     arguments = (tmp_path / "orders.csv", "--model", tmp_path / "model", "--ignore", "known, surely,id", *QUICK)
-    assert call("fit", *arguments, "--categorical", "length, m") == (0, "", "")
+    assert call("fit", *arguments, "--as", "length, m=category") == (0, "", "")
     kinds = {c["name"]: c["kind"] for c in json.loads(call("info", tmp_path / "model", "--json")[1])["columns"]}
-    assert kinds == {"length, m": "categorical", "colour": "categorical", "weight": "numeric"}
+    used = {"length, m": "categorical", "colour": "categorical", "weight": "numeric"}
+    assert kinds == {**used, "id": "ignored", "known, surely": "ignored"}
     for output in (tmp_path / "scores.parquet", f"{tmp_path}/parts/"):
         scored = call("score", tmp_path / "model", *arguments[:1], *arguments[3:5], "--output", output, "--quiet")
         assert scored == (0, "", "")
         assert {"known, surely", "id"} < set(pq.read_table(output).column_names)
+
+
+def test_a_model_needs_no_list_of_ignored_columns_and_drift_is_said_first(call, folder, tmp_path):
+    table = orders(80, seed=1)
+    upper = pa.array([colour.upper() for colour in table["colour"].to_pylist()])
+    write_table(table.set_column(2, "colour", upper), tmp_path / "new.csv")
+    code, _, err = call("score", folder / "model", tmp_path / "new.csv", "--output", tmp_path / "scores.csv")
+    assert code == 0
+    drift, headline = err.splitlines()[-2:]
+    assert drift.startswith("Drift: colour: 80 of 80 values were never seen in training")
+    assert "of 80 rows look" in headline
+    assert {"id", "known"} < set(read_table(tmp_path / "scores.csv").column_names)
+    arguments = ("score", folder / "model", tmp_path / "new.csv", "--output", tmp_path / "scores.csv", "--json")
+    assert json.loads(call(*arguments, "--quiet")[1])["drift"] == [drift.removeprefix("Drift: ")]
+
+
+def test_a_file_without_rows_has_a_result_without_rows(call, folder, tmp_path):
+    (tmp_path / "none.csv").write_text("length,colour,weight\n", encoding="utf-8")
+    code, out, _ = call("score", folder / "model", tmp_path / "none.csv", "--quiet")
+    assert (code, out) == (0, '"row","score","p_value","anomaly","reasons"\n')
 
 
 def test_results_keep_a_users_column_of_the_same_name():
@@ -425,18 +447,20 @@ def test_the_score_of_a_row_does_not_depend_on_the_rest_of_a_file_read_in_parts(
     assert pq.read_table(tmp_path / "parts")["score"].equals(pq.read_table(tmp_path / "whole.parquet")["score"])
 
 
-def test_a_stray_cell_among_numbers_is_told_at_fit_and_named_at_scoring(call, folder, tmp_path):
+def test_a_stray_cell_among_numbers_is_told_and_flagged(call, folder, tmp_path):
     lines = (folder / "orders.csv").read_text(encoding="utf-8").splitlines()
     lines[5] = lines[5].replace(lines[5].split(",")[3], '"22OO"')
     (tmp_path / "orders.csv").write_text("\n".join(lines), encoding="utf-8")
     fit = ("fit", tmp_path / "orders.csv", "--model", tmp_path / "model", "--ignore", "id,known", "--time-limit", 0.1)
     code, _, err = command(*fit)
     assert code == 0
-    assert "1 of 80 cells of column 'weight' is no number ('22OO' in row 4)" in err
-    code, _, err = call("score", folder / "model", tmp_path / "orders.csv", "--ignore", "id,known")
-    assert code == 1
-    assert "'weight'" in err
-    assert "'22OO' in row 4" in err
+    assert "1 of 80 cells of column 'weight' cannot be read as numbers, such as '22OO' in row 4" in err
+    for model in (tmp_path / "model", folder / "model"):
+        code, out, err = command("score", model, tmp_path / "orders.csv", "--reasons")
+        assert code == 0
+        assert "'22OO' in row 4" in err
+    scored = list(csv.DictReader(io.StringIO(out)))
+    assert (scored[4]["anomaly"], scored[4]["reasons"].split(",")[0]) == ("true", "weight is 22OO")
 
 
 HOSTILE = "\x1b[31mred\x9b2J\a"

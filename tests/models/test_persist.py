@@ -158,8 +158,8 @@ def test_an_array_model_knows_no_names_after_loading(tmp_path):
 @pytest.mark.parametrize(
     "parameters",
     [
-        {"categorical_features": np.array([0])},
-        {"categorical_features": ("size",)},
+        {"columns": {0: "category"}},
+        {"columns": {"size": "category"}},
         {"n_members": np.int64(2), "learning_rate": np.float32(0.01)},
         {"random_state": np.random.RandomState(0)},
         {"random_state": np.random.default_rng(0)},
@@ -209,7 +209,7 @@ def test_any_column_name_survives(tmp_path_factory, names):
 
 def test_any_category_survives(tmp_path):
     table = pd.DataFrame(
-        {"t": pd.Series(["", "nan", "None", "\ud800", "a\0", "🦉"] * 5, dtype=object), "n": np.arange(30.0)}
+        {"t": pd.Series(["", "nan", "None", "\ud800", "a\0", "🦉"] * 5, dtype=object), "n": np.arange(30.0) ** 2}
     )
     detector = tiny().fit(table)
     detector.save(tmp_path / "model")

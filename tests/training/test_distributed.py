@@ -249,10 +249,10 @@ def test_what_several_processes_learnt_is_printed_once_by_the_command(tmp_path, 
 
 
 def test_an_error_of_several_processes_is_printed_once(tmp_path, table):
-    launcher = command(tmp_path, *ARGUMENTS, "--categorical", "d")
+    launcher = command(tmp_path, *ARGUMENTS, "--as", "d=category")
     out, errors = launcher.communicate(timeout=120)
     assert (launcher.returncode, out, errors.count("\n")) == (1, "", 1)
-    assert errors.startswith("nptad: --categorical: There is no column 'd'")
+    assert errors.startswith("nptad: --as: There is no column 'd'")
 
 
 TORCHRUN = ("torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m", "nptad.cli")

@@ -21,7 +21,7 @@ from nptad.processes import Child
 from nptad.web import example, jobs
 from nptad.web.choices import (
     Choices,
-    categorical_columns,
+    column_uses,
     default_choices,
     form_values,
     ignored_columns,
@@ -71,7 +71,7 @@ def test_columns_are_described_as_they_are_understood():
         "kind": "3 categories",
         "nothing": "empty",
         "same": "one value only",
-        "when": "times",
+        "when": "row sequence",
         "truth": "true or false",
     }
     assert {name: column["use"] for name, column in described.items()} == {
@@ -81,7 +81,7 @@ def test_columns_are_described_as_they_are_understood():
         "kind": "category",
         "nothing": "ignore",
         "same": "category",
-        "when": "number",
+        "when": "ignore",
         "truth": "category",
     }
     assert described["kind"]["missing"] == "25%"
@@ -96,8 +96,9 @@ def test_a_column_that_cannot_be_used_does_not_spoil_the_others():
     table = pa.table({"x": [1.0, 2.0, 3.0], "endless": [1.0, np.inf, 2.0], "list": [[1], [2], [3]]})
     x, endless, nested = describe_columns(table)
     assert x["use"] == "number"
-    assert endless["uses"] == nested["uses"] == ["ignore"]
-    assert "infinite" in endless["note"]
+    assert nested["uses"] == ["ignore"]
+    assert "lists" in nested["understood"]
+    assert endless["note"].startswith("1 cell cannot be read")
 
 
 @pytest.mark.parametrize(
@@ -105,7 +106,7 @@ def test_a_column_that_cannot_be_used_does_not_spoil_the_others():
     [
         (pa.table({"x": [1.0]}), "1 row and 1 column; at least two rows"),
         (pa.table({"x": pa.nulls(3)}), "No column of the table can be used"),
-        (pa.table({"x": [1.0, np.inf]}), "infinite"),
+        (pa.table({"x": [[1.0], [2.0]]}), "No column of the table can be used. Give each"),
     ],
 )
 def test_a_table_that_cannot_be_used_is_an_error(table, message):
@@ -122,19 +123,21 @@ def test_the_command_can_name_columns_with_commas_and_values_with_equals_signs()
     columns = describe_columns(pa.table({"a, b": [1.5, 2.5, 3.5], "c": [1.5, 2.5, 4.5], "x": ["p=q", "r", "r"]}))
     choices = Choices(("ignore", "category", "category"), (2, 0))
     command = _command("t.csv", choices, columns)
-    assert command == "nptad detect t.csv --ignore 'a, b' --categorical c --label x=p=q --seed 0 --report report.html"
+    assert (
+        command == "nptad detect t.csv --as 'a, b=ignore' --as c=category --label x=p=q --seed 0 --report report.html"
+    )
 
 
 def test_choices_become_arguments_of_the_library():
     columns = describe_columns(MIXED)
     choices = default_choices(columns)
-    assert ignored_columns(choices, columns) == ["id", "nothing"]
-    assert categorical_columns(choices, columns) is None  # what the library finds by itself
+    assert ignored_columns(choices, columns) == ["id", "nothing", "when"]
+    assert column_uses(choices, columns) == {}  # what the library finds by itself
     assert label_column(choices, columns) is None
     entered = {**form_values(choices), "use-1": "category", "use-2": "number", "use-3": "ignore", "label": "7:1"}
     choices = parse_choices(entered, columns, 40)
-    assert ignored_columns(choices, columns) == ["id", "kind", "nothing"]
-    assert categorical_columns(choices, columns) == ["size", "same"]
+    assert ignored_columns(choices, columns) == ["id", "kind", "nothing", "when"]
+    assert column_uses(choices, columns) == {"size": "category", "flag": "number", "kind": "ignore"}
     assert label_column(choices, columns) == "truth=True"
     assert Choices.from_dict(json.loads(json.dumps(choices.__dict__))) == choices
     assert parse_choices(form_values(choices), columns, 40) == choices
@@ -331,7 +334,7 @@ def test_scores_model_and_report_are_there_and_nothing_else(done):
     assert read_table(directory / jobs.RESULT / jobs.SCORES_CSV).num_rows == 60
     report = (directory / jobs.RESULT / jobs.REPORT).read_text()
     assert "trend.parquet" in report
-    assert re.search(r"nptad detect trend.parquet --ignore .*--label odd=1 .*--seed 0", report)
+    assert re.search(r"nptad detect trend.parquet --label odd=1 .*--seed 0", report)
 
 
 def test_the_model_can_be_used(done, tmp_path):

@@ -81,9 +81,8 @@ def run_estimator(
 ) -> Iterator[Scored]:
     """The estimator, one split after the other: its default score, or a network with these settings."""
     for split, seed in zip(splits, seeds, strict=True):
-        detector = NPTAD(
-            n_members, settings=settings, categorical_features=split.categorical or None, random_state=seed
-        )
+        columns = split.uses if split.categorical else None
+        detector = NPTAD(n_members, settings=settings, columns=columns, random_state=seed)
         clock = Clock()
         with clock("fit"), warnings.catch_warnings():
             warnings.simplefilter("ignore", TableWarning)
@@ -96,8 +95,7 @@ def run_estimator(
 def _encode(split: Split) -> tuple[CellLayout, np.ndarray, np.ndarray]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", TableWarning)
-        # As in the paper, only published categories are categories; the library also treats flags as such.
-        schema = learn_schema(split.train, list(split.categorical))
+        schema = learn_schema(split.train, split.uses)
     return schema.layout, encode(schema, split.train), encode(schema, split.test)
 
 

@@ -91,7 +91,7 @@ def _run(
 
 def _run_nptad(splits: list[Split], seeds: list[int], config: Config) -> Iterator[Scored]:
     for split, seed in zip(splits, seeds, strict=True):
-        detector = NPTAD(categorical_features=split.categorical or None, random_state=seed)
+        detector = NPTAD(columns=split.uses if split.categorical else None, random_state=seed)
         clock = Clock()
         with clock("fit"), warnings.catch_warnings():
             warnings.simplefilter("ignore", TableWarning)

@@ -18,6 +18,7 @@ import numpy as np
 from nptad.bench.datasets import Table
 from nptad.errors import InputError
 from nptad.metrics import ranking_metrics
+from nptad.tables.schema import Use
 
 _VALIDATION_ANOMALIES = 100
 """Anomalies of the separable set that are always in the test set; the others may contaminate the training set."""
@@ -41,6 +42,11 @@ class Split:
     test: np.ndarray  # test rows, (m, d)
     truth: np.ndarray  # which test rows are anomalies, (m,)
     categorical: tuple[int, ...]  # positions of the category columns
+
+    @property
+    def uses(self) -> dict[str | int, Use]:
+        """How each column is used: as in the paper, only published categories are categories, flags are numbers."""
+        return {j: "category" if j in self.categorical else "number" for j in range(self.train.shape[1])}
 
 
 @dataclass

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from importlib.util import find_spec
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from cyclopts import App, Parameter
 from cyclopts.validators import Number
 
-from nptad.cli.arguments import check_places, refuse_mixture, refuse_two_results, row_numbers, writes_parts
+from nptad.cli.arguments import check_places, column_uses, refuse_mixture, refuse_two_results, row_numbers, writes_parts
 from nptad.cli.ending import one_line_at_the_end
 from nptad.errors import InputError
 from nptad.memory import memory_explained, require_libraries
@@ -42,7 +42,16 @@ Jobs = Annotated[int, Parameter(validator=Number(gte=1))]
 Seed = Annotated[int, Parameter(validator=Number(gte=0), help="The same seed gives the same result.")]
 SavedModel = Annotated[Path, Parameter(help="Directory that `nptad fit` wrote.")]
 Ignore = Annotated[str, Parameter(help="Columns to ignore, such as IDs, separated by commas; results include them.")]
-Categorical = Annotated[str, Parameter(help="Number columns to use as categories, separated by commas.")]
+As = Annotated[
+    tuple[str, ...],
+    Parameter(
+        name="--as",
+        consume_multiple=False,
+        negative="",
+        help="How to use a column: `price=number` (also for times), `code=category` or `id=ignore`; may be repeated.",
+    ),
+]
+Strict = Annotated[bool, Parameter(help="Refuse a table that lacks a column or has one that the model does not know.")]
 Label = Annotated[
     str | None,
     Parameter(help="Column that marks known anomalies with 1, or `column=value`. It is only compared with the result."),
@@ -67,7 +76,7 @@ def detect(
     share: float | None = None,
     sheet: Sheet = None,
     ignore: Ignore = "",
-    categorical: Categorical = "",
+    uses: As = (),
     label: Label = None,
     top: int = 10,
     seed: Seed = 0,
@@ -120,7 +129,7 @@ def detect(
 
     result = detect_table(
         table,
-        _detector(table.column_names, categorical, seed, network, time_limit, device, quiet),
+        _detector(table.column_names, uses, seed, network, time_limit, device, quiet),
         ignore=ignored,
         label=label,
         share=share,
@@ -152,7 +161,7 @@ def fit(
     model: Path,
     sheet: Sheet = None,
     ignore: Ignore = "",
-    categorical: Categorical = "",
+    uses: As = (),
     seed: Seed = 0,
     network: Network = False,
     time_limit: TimeLimit = None,
@@ -191,7 +200,7 @@ def fit(
         "ignore": ignore,
         "sheet": sheet,
         "checkpoint": None if checkpoint is None else str(checkpoint),
-        "categorical": categorical,
+        "uses": uses,
         "seed": seed,
         "network": network,
         "time_limit": time_limit,
@@ -223,6 +232,7 @@ def score(
     sheet: Sheet = None,
     ignore: Ignore = "",
     label: Label = None,
+    strict: Strict = False,
     jobs: Jobs | None = None,
     engine: Literal["local", "ray"] = "local",
     device: Device = "auto",
@@ -286,11 +296,14 @@ def score(
         fdr=fdr,
         false_alarm_rate=false_alarm_rate,
         reasons=reasons,
+        strict=strict,
     )
     write_table(result.table(), output)
     if json:
         print_json(counts(result.detection, result.labels))
     elif not quiet:
+        for sentence in result.detection.drift:
+            console_for_notes().print(f"Drift: {visible(sentence)}", markup=False)
         console_for_notes().print(counts(result.detection, None)["text"], markup=False)
         if result.labels is not None and output != "-":
             print_quality(result.detection, result.labels)
@@ -408,13 +421,16 @@ def _fit(
     data: str, model: str, ignore: str, sheet: str | None, checkpoint: str | None, **choices: Any
 ) -> dict[str, Any] | None:
     """Fit and save a model; what was learnt, or None if another process trains with this one and saves it."""
-    from nptad.tables.selection import select_columns
+    from nptad.pipeline import set_aside
+    from nptad.tables.selection import require_columns
     from nptad.training.distributed import joined
 
     with joined(choices["device"]) as ranks:
-        features = select_columns(*_read(data, ignore, sheet)).features
-        detector = _detector(features.column_names, **choices)
-        detector.fit(features, checkpoint=checkpoint)
+        table, ignored = _read(data, ignore, sheet)
+        require_columns(ignored, table.column_names)
+        detector = _detector(table.column_names, **choices)
+        set_aside(detector, ignored)
+        detector.fit(table, checkpoint=checkpoint)
     if not ranks.is_first:
         return None
     detector.save(model)
@@ -435,15 +451,12 @@ def _read(data: str, ignore: str, sheet: str | None, model: Path | None = None) 
 
 
 def _detector(
-    names: list[str], categorical: str, seed: int, network: bool, time_limit: float | None, device: str, quiet: bool
+    names: list[str], uses: Sequence[str], seed: int, network: bool, time_limit: float | None, device: str, quiet: bool
 ) -> NPTAD:
     from nptad.detector import NPTAD
-    from nptad.tables.selection import column_names, require_columns
 
-    categories = column_names(categorical, names)
-    require_columns(categories, names, "--categorical: ")
     return NPTAD(
-        categorical_features=categories or None,
+        columns=column_uses(uses, names) or None,
         settings="network" if network else None,
         time_limit=time_limit,
         device=device,
@@ -487,7 +500,7 @@ def _facts(detector: NPTAD) -> dict[str, Any]:
     }
     return {
         "rows": schema.n_rows,
-        "columns": [{"name": str(column.name), "kind": column.kind} for column in schema.columns],
+        "columns": [{"name": str(c.name), "kind": c.kind, "role": c.role} for c in schema.columns],
         "threshold": -detector.offset_,
         "network": network,
     }

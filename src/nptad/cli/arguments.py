@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Sequence
 from os import PathLike
 from pathlib import Path
+from typing import TYPE_CHECKING, get_args
 
 from nptad.errors import InputError
 from nptad.io.atomic import require_writable_parent
 from nptad.io.places import is_url, query_of
 from nptad.io.remote import require_remote_room
 from nptad.wording import plural
+
+if TYPE_CHECKING:
+    from nptad.tables.schema import Use
 
 
 def row_numbers(text: str, n_rows: int) -> list[int]:
@@ -32,6 +37,26 @@ def row_numbers(text: str, n_rows: int) -> list[int]:
     if not rows:
         raise InputError("--rows is empty; give row numbers such as 3,17 or 5-9.")
     return rows
+
+
+def column_uses(pairs: Sequence[str], names: Sequence[str]) -> dict[str | int, Use]:
+    """The chosen use of columns, from ``name=use``.
+
+    >>> column_uses(["price=number", "a=b=category"], ["price", "a=b"])
+    {'price': 'number', 'a=b': 'category'}
+    """
+    from nptad.tables.schema import Use  # which `nptad --help` does not need
+    from nptad.tables.selection import require_columns
+
+    uses: dict[str | int, Use] = {}
+    for pair in pairs:
+        name, _, use = pair.rpartition("=")
+        known = next((known for known in get_args(Use) if known == use), None)
+        if known is None:
+            raise InputError(f"--as {pair!r} is no use of a column; write name=number, name=category or name=ignore.")
+        require_columns([name], names, "--as: ")
+        uses[name] = known
+    return uses
 
 
 def check_places(*places: str | PathLike[str] | None) -> None:

@@ -67,6 +67,8 @@ def counts(detection: Detection, labels: np.ndarray | None) -> dict[str, Any]:
         "rule": detection.rule,
         "rate": detection.rate,
         "text": f"{headline(detection)}.",
+        "drift": list(detection.drift),
+        "notes": list(detection.notes),
     }
     if labels is not None:
         judged = judge(labels, detection.score, detection.anomaly)
@@ -134,7 +136,8 @@ def print_explanation(explanation: Explanation) -> None:
 def print_model(facts: dict[str, Any]) -> None:
     """Print what a model was fitted on."""
     console = Console()
-    kinds = [f"{visible(column['name'])} ({column['kind']})" for column in facts["columns"]]
+    roles = [column["role"].replace("chosen", "ignored") or column["kind"] for column in facts["columns"]]
+    kinds = [f"{visible(column['name'])} ({role})" for column, role in zip(facts["columns"], roles, strict=True)]
     network = facts["network"]
     trained = ""
     if network:

@@ -14,8 +14,9 @@ from nptad.scoring.ensemble import Ensemble
 from nptad.scoring.folds import MemberAssignment
 from nptad.scoring.nearest import nearest_without_each_cell
 from nptad.scoring.score import context_weights, expected_cells, mask_losses, pair_losses
-from nptad.tables.encode import decode_cell, encode_cells, match, plain_cell, readable
+from nptad.tables.encode import Cells, decode_cell, encode_cells, match, readable
 from nptad.tables.frames import backend_of, read_columns
+from nptad.tables.layout import LARGEST_STANDARDISED
 from nptad.tables.schema import Schema
 
 KEPT_TRAINING_ROWS = 10
@@ -41,13 +42,13 @@ def explain_rows(
         return Explanation((), backend_of(table))
     cells = match(schema, read_columns(table))
     x = encode_cells(schema, cells)
+    x = np.where(np.isinf(x), np.float32(LARGEST_STANDARDISED), x)
     rows: list[RowExplanation] = []
     with progress_bar("Explaining", len(x), verbose) as advance:
         for start in range(0, len(x), _ROWS_AT_ONCE):
             block = slice(start, start + _ROWS_AT_ONCE)
-            seen = {name: column[block] for name, column in cells.items()}
             known = None if by_member is None else by_member[block]
-            rows += _explain_block(ensemble, schema, x[block], seen, known, start)
+            rows += _explain_block(ensemble, schema, x[block], cells.take(block), known, start)
             advance(len(x[block]))
     return Explanation(tuple(rows), backend_of(table))
 
@@ -56,7 +57,7 @@ def _explain_block(
     ensemble: Ensemble,
     schema: Schema,
     x: np.ndarray,
-    cells: dict[str | int, np.ndarray],
+    cells: Cells,
     by_member: np.ndarray | None,
     first_row: int,
 ) -> list[RowExplanation]:
@@ -95,7 +96,7 @@ def _explain_block(
             else:
                 classes = probabilities[i, j - n_numeric]
                 expected_code, probability = float(classes.argmax()), _seen_probability(x[i, j], classes)
-            seen = readable(column, plain_cell(cells[column.name][i]))
+            seen = cells.shown(column, i)
             expected_value = readable(column, decode_cell(column, expected_code))
             in_nearest = None
             if near and near.shares[i, j] > shares[i, j] / 2:

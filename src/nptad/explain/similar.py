@@ -17,8 +17,9 @@ from nptad.scoring.surprise import combine
 from nptad.scoring.view_score import ViewScore
 from nptad.scoring.views import RareGaps
 from nptad.scoring.views.cells import CellView
-from nptad.tables.encode import decode_cell, encode_cells, match, plain_cell, readable
+from nptad.tables.encode import Cells, decode_cell, encode_cells, match, readable
 from nptad.tables.frames import backend_of, read_columns
+from nptad.tables.layout import without_unreadable
 from nptad.tables.schema import Column, Schema
 
 _SIMILAR_ROWS = 10
@@ -76,8 +77,9 @@ def explain_views(
     with progress_bar("Explaining", len(x), verbose) as advance:
         for start in range(0, len(x), at_once):
             block = slice(start, start + at_once)
-            seen = {name: column[block] for name, column in cells.items()}
-            rows += _explain_block(score, schema, x[block], seen, scores[block, 0], training_row[block], start)
+            rows += _explain_block(
+                score, schema, x[block], cells.take(block), scores[block, 0], training_row[block], start
+            )
             advance(len(x[block]))
     return Explanation(tuple(rows), backend_of(table))
 
@@ -86,7 +88,7 @@ def _explain_block(
     score: ViewScore,
     schema: Schema,
     x: np.ndarray,
-    cells: dict[str | int, np.ndarray],
+    cells: Cells,
     scores: np.ndarray,
     training_row: np.ndarray,
     first_row: int,
@@ -96,13 +98,14 @@ def _explain_block(
     shares = score.explain(x)
     contributions = scores[:, None] * shares.sum(axis=1)
     suspicious = _suspicious(score, x, shares)
-    similar = score.nearest.similar(np.where(suspicious, np.nan, x), _SIMILAR_ROWS)
+    known = without_unreadable(x)
+    similar = score.nearest.similar(np.where(suspicious, np.nan, known), _SIMILAR_ROWS)
     usual = _is_usual(x, score.rows[similar], schema.layout.n_numeric) & (suspicious.sum(axis=1, keepdims=True) > 1)
     if (suspicious & usual).any():
         suspicious = _at_least_one(suspicious & ~usual, suspicious)
-        similar = score.nearest.similar(np.where(suspicious, np.nan, x), _SIMILAR_ROWS)
-    nearest = score.nearest.similar(x, 1)[:, 0]
-    distances = score.nearest.score(x)[:, 0] / _usual_distance(score)
+        similar = score.nearest.similar(np.where(suspicious, np.nan, known), _SIMILAR_ROWS)
+    nearest = score.nearest.similar(known, 1)[:, 0]
+    distances = score.nearest.score(known)[:, 0] / _usual_distance(score)
     names = [view.name for view in score.views]
     usual_gaps = int(np.median(np.isnan(score.rows).sum(axis=1)))
 
@@ -119,7 +122,7 @@ def _explain_block(
             reasons.append(
                 CellReason(
                     column.name,
-                    readable(column, plain_cell(cells[column.name][i])),
+                    cells.shown(column, i),
                     readable(column, decode_cell(column, usual)),
                     float(contributions[i, j]),
                     share,

@@ -11,6 +11,8 @@ from typing import Any, get_args
 from nptad.errors import ModelFileError
 from nptad.io.regular import read_regular
 from nptad.tables.frames import Content
+from nptad.tables.readings import Reading
+from nptad.tables.roles import Role
 from nptad.tables.schema import Column, Kind, Schema
 
 FORMAT = 9
@@ -99,6 +101,13 @@ def _is_sound_column(column: Column) -> bool:
         and column.content in get_args(Content)
         and isinstance(column.missing, int)
         and isinstance(column.open_vocabulary, bool)
+        and isinstance(column.unreadable, int)
+        and column.role in get_args(Role)
+        and Reading(column.content, column.convention).is_sound
+        and isinstance(column.zone, str)
+        and all(end is None or math.isfinite(end) for end in (column.low, column.high))
+        and column.step >= 0
+        and math.isfinite(column.step)
         and math.isfinite(column.mean)
         and -most <= column.mean <= most
         and 0 < column.scale <= most

@@ -29,11 +29,13 @@ TRAINING_CELLS = 3  # cells listed of a training row: those in the columns of th
 
 
 def count_missing(schema: Schema, columns: RawColumns) -> list[int]:
-    """Missing cells of each column."""
-    return [
-        int(np.isnan(cells).sum()) if cells.dtype.kind == "f" else sum(cell is None for cell in cells)
-        for cells in match(schema, columns).values()
-    ]
+    """Missing cells of each column; 0 of a column that is set aside."""
+    used = match(schema, columns).values
+    return [_gaps(used[column.name]) if column.name in used else column.missing for column in schema.columns]
+
+
+def _gaps(cells: np.ndarray) -> int:
+    return int(np.isnan(cells).sum()) if cells.dtype.kind == "f" else sum(cell is None for cell in cells)
 
 
 def choose(detection: Detection, max_rows: int) -> np.ndarray:

@@ -32,7 +32,7 @@ def state(detection: Detection, n_listed: int, n_known: int, model: FittedModel)
     return {
         "statement": headline(detection),
         "meaning": meaning,
-        "notes": list(_notes(detection, n_listed, n_known, model)),
+        "notes": [*detection.drift, *detection.notes, *_notes(detection, n_listed, n_known, model)],
         "rule": detection.rule,
         "rate": detection.rate,
         "n_flagged": n_flagged,

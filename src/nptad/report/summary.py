@@ -103,9 +103,9 @@ def summarise(
           ``network``: None or its ``n_context`` (rows in the context),
           ``n_members``, ``n_steps``, ``seconds``, ``curve`` ([step, mean, lowest, highest loss] of up to 150
           stretches)
-        * ``schema``: for each column ``name``, ``kind``, ``content``, ``mean``, ``spread``, ``n_categories``,
-          ``categories`` (the first five), ``open_vocabulary`` (new categories are expected), ``missing_training`` and
-          ``missing`` cells, ``counts`` (a small histogram of the training cells)
+        * ``schema``: for each column ``name``, ``kind``, ``role`` (why it is not used), ``content``, ``mean``,
+          ``spread``, ``n_categories``, ``categories`` (the first five), ``open_vocabulary`` (new categories are
+          expected), ``missing_training`` and ``missing`` cells, ``counts`` (a small histogram of the training cells)
         * ``settings``: all hyper-parameters of the network
 
     Examples
@@ -236,6 +236,7 @@ def _column(column: Column, missing: int) -> dict[str, Any]:
     return {
         "name": shorten(str(column.name)),
         "kind": column.kind,
+        "role": column.role,
         "content": column.content,
         "mean": readable(column, round(column.mean) if coarse else column.mean) if numeric else None,
         "spread": readable(spread, round(column.scale) if coarse else column.scale) if numeric else None,

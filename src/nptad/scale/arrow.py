@@ -13,7 +13,7 @@ import pyarrow as pa
 import torch
 
 from nptad.detector import load
-from nptad.errors import InputError, ModelFileError
+from nptad.errors import InputError, ModelFileError, warn
 from nptad.pipeline import named_beside, score_table
 from nptad.scoring.calibrate import DecisionRule
 from nptad.tables.selection import select_columns
@@ -88,9 +88,14 @@ class ArrowScorer:
         schema = pa.schema([*carried, *pa.schema(result_fields(self.options))])
         result = schema.empty_table()
         if batch.num_rows:
+            # All batches of all files get the same columns, so those that the model set aside are not carried.
+            remembered = {str(name) for name in self.detector.schema_.ignored} - set(ignore)
+            table = table.drop_columns([name for name in table.column_names if name in remembered])
             rate, reasons = self.false_alarm_rate, self.options.reasons
             found = score_table(self.detector, table, ignore=ignore, false_alarm_rate=rate, reasons=reasons)
             result = found.table().select(schema.names)
+            for sentence in found.detection.drift:
+                warn(f"Drift: {sentence}")
         return pa.RecordBatch.from_arrays([column.combine_chunks() for column in result.columns], schema.names)
 
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from nptad.tables.encode import LARGEST_STANDARDISED
-from nptad.tables.layout import UNSEEN, CellLayout
+from nptad.tables.layout import LARGEST_STANDARDISED, UNSEEN, CellLayout
 
 LARGEST = 1e15
 """Largest number that an array may have: squares of it and sums of them are finite."""

@@ -191,6 +191,11 @@ class Detection:
     """The training row that each row is; -1 for a new row."""
     by_member: Float[np.ndarray, "N K"] = field(repr=False, default_factory=lambda: np.empty((0, 0)))
     """Score of each row under each member; NaN where a member has seen the row."""
+    drift: tuple[str, ...] = ()
+    """A sentence about each column of new rows that differs from training beyond chance (:mod:`nptad.scoring.drift`):
+    read these first."""
+    notes: tuple[str, ...] = ()
+    """Sentences about missing and unknown columns and about cells that cannot be read."""
 
     def ranking(self) -> Int[np.ndarray, " N"]:
         """All rows: first the flagged ones, then the others, each group with the highest scores first.

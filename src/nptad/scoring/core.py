@@ -22,9 +22,9 @@ from nptad.scoring.first_pass import first_pass
 from nptad.scoring.folds import row_keys
 from nptad.scoring.standing_out import standing_out
 from nptad.scoring.surprise import CombinedSurprise, Surprise, combine, surprise_among_others
-from nptad.scoring.view_score import Core, ViewScore, fit_views, rows_to_keep
+from nptad.scoring.view_score import Core, ViewScore, as_seen, far_off, fit_views, rows_to_keep
 from nptad.scoring.views import View
-from nptad.tables.layout import CellLayout
+from nptad.tables.layout import CellLayout, without_unreadable
 from nptad.training.parallel import single_thread
 
 CORES = (0.6, 0.9)
@@ -60,7 +60,7 @@ def fit_core(
     (True, 180)
     """
     known = rows_to_keep(x, layout, seed)
-    measures = first_pass(x, layout, seed)
+    measures = first_pass(far_off(x, without_unreadable(x)), layout, seed)
     order = known[np.argsort(_mean_surprise(measures, known)[known], kind="stable")]
     cores = [np.sort(order[: max(min(_FEWEST, len(order)), int(share * len(order)))]) for share in CORES]
 
@@ -106,7 +106,7 @@ def _fit_views(
     rest = np.setdiff1d(np.arange(len(x)), core)
     for start in range(0, len(rest), _ROWS_AT_ONCE):
         block = rest[start : start + _ROWS_AT_ONCE]
-        scores = [view.score(x[block]) for view in views]
+        scores = [view.score(as_seen(view, x[block], without_unreadable(x[core]))) for view in views]
         surprises[block] = combine(combined.by_view(scores)).mean(axis=1)
         advance(len(block))
     return views, combined, surprises

@@ -11,6 +11,7 @@ from jaxtyping import Float
 from nptad.scoring.calibrate import Calibration, RowScores
 from nptad.scoring.ensemble import Ensemble
 from nptad.settings import Settings
+from nptad.tables.layout import LARGEST_STANDARDISED
 from nptad.training.checkpoint import History
 
 
@@ -50,7 +51,8 @@ class NetworkScore:
 
 
 def score_with(ensemble: Ensemble, x: Float[np.ndarray, "n D"], advance: Callable[[float], None]) -> RowScores:
-    """Score encoded rows with the members that may score them."""
+    """Score encoded rows with the members that may score them; an unreadable cell counts as a number far off."""
+    x = np.where(np.isinf(x), np.float32(LARGEST_STANDARDISED), x)
     assignment = ensemble.assign_members(x)
     rows_per_scoring = len(x) / max(1, int((assignment.weights > 0).sum()))
     by_member = ensemble.member_scores(x, assignment, lambda n_scored: advance(n_scored * rows_per_scoring))

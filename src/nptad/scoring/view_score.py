@@ -21,8 +21,9 @@ from nptad.scoring.first_pass import MEASURES
 from nptad.scoring.folds import left_out_rows, row_keys
 from nptad.scoring.surprise import CombinedSurprise, Surprise
 from nptad.scoring.views import VIEWS, NearestInQuantiles, NearestInRanges, View
+from nptad.scoring.views.cells import CellView
 from nptad.scoring.views.neighbours import MANY_ROWS
-from nptad.tables.layout import CellLayout
+from nptad.tables.layout import CellLayout, without_unreadable
 from nptad.training.parallel import single_thread
 
 N_FOLDS = 5
@@ -110,7 +111,7 @@ class ViewScore:
 
     @property
     def rows(self) -> Float[np.ndarray, "kept D"]:
-        """The encoded training rows that the views know."""
+        """The encoded training rows that the views know, with gaps for cells that could not be read."""
         return self.nearest.rows
 
     @property
@@ -181,7 +182,7 @@ class ViewScore:
         """
         surprises = self.by_view(x)
         parts = np.exp((surprises - surprises.max(axis=0)) / 2) * surprises
-        falls = np.stack([view.explain(x) for view in self.views], axis=1)
+        falls = np.stack([view.explain(as_seen(view, x, self.rows)) for view in self.views], axis=1)
         cells = np.where(falls.sum(axis=2, keepdims=True) > 0, falls, 1.0)
         shares = cells / cells.sum(axis=2, keepdims=True) * parts.T[:, :, None]
         total = shares.sum(axis=(1, 2), keepdims=True)
@@ -238,7 +239,7 @@ class ViewScore:
         )
 
     def _scores(self, x: np.ndarray) -> list[np.ndarray]:
-        return [view.score(x) for view in self.views]
+        return [view.score(as_seen(view, x, self.rows)) for view in self.views]
 
 
 def rows_to_keep(x: Float[np.ndarray, "N D"], layout: CellLayout, seed: int) -> Int[np.ndarray, " kept"]:
@@ -250,7 +251,7 @@ def rows_to_keep(x: Float[np.ndarray, "N D"], layout: CellLayout, seed: int) -> 
     """
     sample = np.random.default_rng(seed).permutation(len(x))
     if len(x) > MANY_ROWS:
-        rows = x[sample[:MANY_ROWS]]
+        rows = without_unreadable(x[sample[:MANY_ROWS]])
         views = (kind(rows, np.array(layout.n_numeric)) for kind in (NearestInRanges, NearestInQuantiles))
         sample = sample[: MOST_ROWS if all(view.tree_pays() for view in views) else MANY_ROWS]
     return np.sort(sample)
@@ -267,6 +268,34 @@ def fit_views(
     left_out = left_out_rows(len(x), min(N_FOLDS, len(x)), seed)
     fitted = []
     for place, kind in enumerate(kinds):
-        fitted.append(kind.fit(x, layout, left_out))
+        fitted.append(_fit_view(kind, x, layout, left_out))
         advance(len(x) * (place + 1) // len(kinds) - len(x) * place // len(kinds))
     return tuple(view for view, _ in fitted), [scores for _, scores in fitted]
+
+
+def _fit_view(kind: type[View], x: np.ndarray, layout: CellLayout, left_out: np.ndarray) -> tuple[View, np.ndarray]:
+    """Fit a view to encoded training rows; to all but views of single cells, their unreadable cells are gaps.
+
+    The rows with such cells are scored like new rows, so that they are as odd as these.
+    """
+    if issubclass(kind, CellView):
+        return kind.fit(x, layout, left_out)
+    known = without_unreadable(x)
+    view, scores = kind.fit(known, layout, left_out)
+    odd = np.isinf(x).any(axis=1)
+    if odd.any():
+        scores[odd] = view.score(as_seen(view, x[odd], known)).mean(axis=1)
+    return view, scores
+
+
+def as_seen(view: View, x: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    """New rows as a view sees them: only views of single cells know what to make of an unreadable one."""
+    return x if isinstance(view, CellView) else far_off(x, rows)
+
+
+def far_off(x: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    """Rows with numbers for unreadable cells, further from all training ``rows`` than these are from one another."""
+    if not np.isinf(x).any():
+        return x
+    highest, lowest = np.fmax.reduce(rows, axis=0), np.fmin.reduce(rows, axis=0)
+    return np.where(np.isinf(x), np.nan_to_num(2 * highest - lowest), x).astype(np.float32)

@@ -1,28 +1,51 @@
 """From a table to encoded rows and back, by a schema.
 
-An encoded row is a float32 vector: standardised numbers first, then category codes; NaN is a missing cell and -1 a
-category that training did not see.
+An encoded row is a float32 vector: standardised numbers first, then category codes. NaN is a missing cell, infinity a
+cell that cannot be read as a number, and -1 a category that training did not see.
 """
 
 from __future__ import annotations
 
 import math
 import re
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from typing import Any
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import numpy as np
 
 from nptad.errors import InputError
-from nptad.tables.cells import looks_like
 from nptad.tables.frames import RawColumns, read_columns, texts
-from nptad.tables.layout import UNSEEN
+from nptad.tables.layout import LARGEST_STANDARDISED, UNREADABLE, UNSEEN
+from nptad.tables.readings import Reading, reading_of, zone_of
 from nptad.tables.schema import Category, Column, Schema, listed
-
-LARGEST_STANDARDISED = 1e6  # standard deviations at which a number is cut off: its square must fit into a float32
-
 
 _LAST_SECOND = 2.0**62
 """Seconds from 1970 beyond which there is no calendar; a network may expect any number."""
+
+
+@dataclass(frozen=True)
+class Cells:
+    """The cells of the used columns of a table, as values of the columns' content."""
+
+    values: dict[str | int, np.ndarray]
+    """Floats (NaN = missing, :data:`~nptad.tables.readings.UNREADABLE`) or Python values (None = missing)."""
+    written: dict[str | int, np.ndarray]
+    """The cells as they were in the table, where they were read from something else, such as text."""
+    n_rows: int
+
+    def take(self, rows: slice) -> Cells:
+        """Some of the rows."""
+        values, written = ({name: part[rows] for name, part in kind.items()} for kind in (self.values, self.written))
+        return Cells(values, written, len(range(self.n_rows)[rows]))
+
+    def shown(self, column: Column, row: int) -> Category | None:
+        """A cell as a person reads it: as it was written, otherwise as :func:`readable` makes it."""
+        if column.name in self.written:
+            return plain_cell(self.written[column.name][row])
+        return readable(column, plain_cell(self.values[column.name][row]))
 
 
 def encode(schema: Schema, table: Any) -> np.ndarray:
@@ -30,63 +53,96 @@ def encode(schema: Schema, table: Any) -> np.ndarray:
     return encode_cells(schema, match(schema, read_columns(table)))
 
 
-def encode_cells(schema: Schema, cells: dict[str | int, np.ndarray]) -> np.ndarray:
+def encode_cells(schema: Schema, cells: Cells) -> np.ndarray:
     """Encode the cells that :func:`match` has found."""
-    columns = [_encode_column(column, cells[column.name]) for column in schema.used]
+    columns = [_encode_column(column, cells.values[column.name]) for column in schema.used]
     return np.column_stack(columns).astype(np.float32)
 
 
-def match(schema: Schema, raw: RawColumns) -> dict[str | int, np.ndarray]:
-    """The cells of every known column; clear errors for missing, extra and ill-typed ones."""
+def check_columns(schema: Schema, raw: RawColumns, strict: bool = False) -> list[str]:
+    """What is to be said about missing and unknown columns; an InputError if the table has too few of them.
+
+    Columns that were set aside in training may be missing. With ``strict``, all others must be there, and no others.
+    """
+    _renamed(schema, raw)
+    if not (schema.named and raw.named):
+        return []
+    needed = [c.name for c in schema.used]
+    missing = [name for name in needed if name not in raw.cells]
+    extra = [name for name in raw.cells if name not in {c.name for c in schema.columns}]
+    if len(missing) > len(needed) / 2 or (strict and (missing or extra)):
+        lacks = f" is missing {listed(missing)}" if missing else ""
+        has = f" has the unknown column(s) {listed(extra)}" if extra else ""
+        raise InputError(
+            "The feature names should match those that were passed during fit: the table"
+            + " and".join(part for part in (lacks, has) if part)
+            + ("; leave out (--ignore) what training did not have." if extra else ".")
+        )
+    notes = []
+    if missing:
+        notes.append(f"the table has no column {listed(missing)}, whose cells count as missing")
+    if extra:
+        notes.append(f"the model does not know the column(s) {listed(extra)}, which are ignored")
+    return notes
+
+
+def match(schema: Schema, raw: RawColumns) -> Cells:
+    """The cells of every used column, in the form that it had in training; see :func:`check_columns`."""
+    renamed = _renamed(schema, raw)
+    values, written = {}, {}
+    for column in schema.used:
+        name = renamed[column.name]
+        if name not in raw.cells:
+            nothing = None if column.content in ("text", "boolean") else np.nan
+            values[column.name] = np.full(raw.n_rows, nothing)
+            continue
+        values[column.name] = _as_learnt(column, raw, name)
+        if raw.content[name] != column.content:
+            written[column.name] = _as_written(raw, name)
+    return Cells(values, written, raw.n_rows)
+
+
+def _renamed(schema: Schema, raw: RawColumns) -> dict[str | int, str | int]:
+    """The name that each known column has in a table: its own, or its position if one of the two has no names."""
     known = [c.name for c in schema.columns]
     if schema.named and raw.named:
-        missing = [name for name in known if name not in raw.cells]
-        extra = [name for name in raw.cells if name not in set(known)]
-        if missing or extra:
-            lacks = f" is missing {listed(missing)}" if missing else ""
-            has = f" has the unknown column(s) {listed(extra)}" if extra else ""
-            raise InputError(
-                "The feature names should match those that were passed during fit: the table"
-                + " and".join(part for part in (lacks, has) if part)
-                + ("; leave out (--ignore) what training did not have." if extra else ".")
-            )
-        renamed = {name: name for name in known}
-    else:
-        if len(raw.cells) != len(known):
-            raise InputError(f"X has {len(raw.cells)} features, but NPTAD is expecting {len(known)} features as input.")
-        renamed = dict(zip(known, raw.cells, strict=True))
-    return {c.name: _as_learnt(c, raw, renamed[c.name]) for c in schema.columns}
+        return {name: name for name in known}
+    if len(raw.cells) != len(known):
+        raise InputError(f"X has {len(raw.cells)} features, but NPTAD is expecting {len(known)} features as input.")
+    return dict(zip(known, raw.cells, strict=True))
 
 
 def _as_learnt(column: Column, raw: RawColumns, name: str | int) -> np.ndarray:
-    """Cells in the form the column had in training; a different kind of content is an error."""
+    """Cells in the form the column had in training; a cell of another kind is unreadable, or a text never seen."""
     cells, content = raw.cells[name], raw.content[name]
-    empty = all(v is None for v in cells) if cells.dtype == object else bool(np.isnan(cells).all())
-    if column.content == content or column.kind == "ignored":
+    if column.content == content:
         return cells
-    if empty:
-        nothing = None if column.content in ("text", "boolean") else np.nan
-        return np.full(len(cells), nothing)
-    if column.content == "text" and content in ("number", "boolean"):
-        return texts(cells.tolist())
+    gaps = np.isnan(cells) if cells.dtype.kind == "f" else np.array([v is None for v in cells], dtype=bool)
+    if column.content == "text":
+        return texts(_as_written(raw, name).tolist())
+    if content == "text":
+        # If training had no text, these cells show how they are written.
+        reading = Reading(column.content, column.convention) if column.convention else reading_of(column.content, cells)
+        return reading.values(cells)
+    if column.content == "boolean":
+        flags = [bool(v) if content == "number" and v in (0, 1) else UNREADABLE for v in cells]
+        return np.array([None if gap else flag for gap, flag in zip(gaps, flags, strict=True)], dtype=object)
     if column.content == "number" and content == "boolean":
         return np.array([np.nan if v is None else float(v) for v in cells])
-    if column.content == "boolean" and content == "number" and np.isin(cells[~np.isnan(cells)], (0, 1)).all():
-        return np.array([None if np.isnan(v) else bool(v) for v in cells], dtype=object)
-    present = [row for row, v in enumerate(cells) if v is not None and v == v]
-    other = (row for row in present if content != "text" or not looks_like(cells[row], column.content))
-    row = next(other, present[0])
-    shown = readable(Column(name, "numeric", raw.content[name]), cells[row])
-    raise InputError(
-        f"Column {column.name!r} held {column.content} cells in training but now holds {content}, "
-        f"such as {str(shown)[:40]!r} in row {raw.first_row + row}."
-    )
+    return np.where(gaps, np.nan, UNREADABLE)
+
+
+def _as_written(raw: RawColumns, name: str | int) -> np.ndarray:
+    """The cells of a column as plain values; times as text."""
+    as_read = Column(name, "numeric", raw.content[name], zone=raw.zones.get(name, ""))
+    return np.array([readable(as_read, plain_cell(v)) for v in raw.cells[name]], dtype=object)
 
 
 def _encode_column(column: Column, cells: np.ndarray) -> np.ndarray:
     if column.kind == "numeric":
         with np.errstate(over="ignore"):
-            return ((cells - column.mean) / column.scale).clip(-LARGEST_STANDARDISED, LARGEST_STANDARDISED)
+            cut_off = ((cells - column.mean) / column.scale).clip(-LARGEST_STANDARDISED, LARGEST_STANDARDISED)
+        return np.where(np.isinf(cells), UNREADABLE, cut_off)
     pool = len(column.categories)
     unknown = pool if column.open_vocabulary else UNSEEN
     if cells.dtype == object:
@@ -107,6 +163,7 @@ def _encode_column(column: Column, cells: np.ndarray) -> np.ndarray:
         codes[same] = place[same]
     codes[np.isin(cells, np.array(column.pooled, dtype=np.float64))] = pool
     codes[np.isnan(cells)] = np.nan
+    codes[np.isinf(cells)] = UNSEEN
     return codes
 
 
@@ -124,12 +181,17 @@ def _rounded(values: np.ndarray) -> np.ndarray:
 
 
 def decode_cell(column: Column, encoded: float) -> Category | None:
-    """The value of a cell in the units of the table; None for a missing or unseen one."""
-    if encoded != encoded:
+    """The value of a cell in the units of the table, a possible one; None for a missing or unseen one."""
+    if not math.isfinite(encoded):
         return None
     if column.kind == "numeric":
+        value = float(encoded) * column.scale + column.mean
+        if column.low is not None and column.high is not None:
+            value = min(max(value, column.low), column.high)
         digits = 6 - math.floor(math.log10(column.scale))  # what a float32 holds of it
-        return round(float(encoded) * column.scale + column.mean, digits)
+        if column.step:
+            value, digits = round(value / column.step) * column.step, max(0, -math.floor(math.log10(column.step)))
+        return round(value, digits) + 0.0  # no -0
     code = int(encoded)
     return column.categories[code] if 0 <= code < len(column.categories) else None
 
@@ -140,22 +202,51 @@ def plain_cell(cell: Category | None) -> Category | None:
 
 
 def readable(column: Column, value: Category | None) -> Category | None:
-    """The value as a person reads it: times as ISO text (UTC), durations as days and a clock, all else as it is.
+    """The value as a person reads it.
+
+    Times are ISO text, with an offset if the column has a time zone; durations are days and a clock; truth values that
+    were read from text are these words; all else is as it is.
 
     >>> readable(Column("from", "numeric", "time"), 1.7e9), readable(Column("lasts", "numeric", "duration"), -90061.5)
     ('2023-11-14T22:13:20', '-1 d 01:01:01.500000')
+    >>> readable(Column("from", "numeric", "time", zone="Asia/Tokyo"), 1.7e9)
+    '2023-11-15T07:13:20+09:00'
     """
+    if isinstance(value, bool):
+        return column.convention.split("/")[value] if column.convention else value
     if value is None or column.content not in ("time", "duration") or not abs(float(value)) < _LAST_SECOND:
         return value
     micros = round(float(value) * 1e6)
-    seconds, rest = divmod(micros if column.content == "time" else abs(micros), 10**6)
-    fraction = f".{rest:06d}" if rest else ""
     if column.content == "time":
-        # NumPy's calendar knows years beyond 9999, which an anomaly may reach.
-        moment = str(np.datetime64(seconds, "s")) + fraction
-        return moment.removesuffix("T00:00:00")
+        return _moment(micros, column.zone)
+    seconds, rest = divmod(abs(micros), 10**6)
     minutes, second = divmod(seconds, 60)
     hours, minute = divmod(minutes, 60)
     days, hour = divmod(hours, 24)
     sign, day = "-" if micros < 0 else "", f"{days} d " if days else ""
-    return f"{sign}{day}{hour:02d}:{minute:02d}:{second:02d}{fraction}"
+    return f"{sign}{day}{hour:02d}:{minute:02d}:{second:02d}{_fraction(rest)}"
+
+
+def _moment(micros: int, zone: str) -> str:
+    shift = timedelta()
+    if zone:
+        with suppress(OverflowError, ValueError, OSError, ZoneInfoNotFoundError):
+            moment = datetime.fromtimestamp(micros // 10**6, UTC)
+            offset = zone.removeprefix("UTC")
+            is_offset = not offset or offset[0] in "+-"
+            shift = moment.astimezone(zone_of(offset) if is_offset else ZoneInfo(zone)).utcoffset() or shift
+    seconds, rest = divmod(micros + shift // timedelta(microseconds=1), 10**6)
+    # NumPy's calendar knows years beyond 9999, which an anomaly may reach.
+    text = str(np.datetime64(seconds, "s")) + _fraction(rest)
+    if not zone:
+        return text.removesuffix("T00:00:00")
+    minutes = shift // timedelta(minutes=1)
+    return (
+        f"{text}{'-' if minutes < 0 else '+'}{abs(minutes) // 60:02d}:{abs(minutes) % 60:02d}"
+        if minutes
+        else f"{text}Z"
+    )
+
+
+def _fraction(micros: int) -> str:
+    return f".{micros:06d}" if micros else ""

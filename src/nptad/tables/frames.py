@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import math
 import numbers
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from importlib.util import find_spec
@@ -23,8 +23,9 @@ from narwhals.exceptions import DuplicateError
 from nptad.errors import CellTypeError, InputError
 from nptad.tables.selection import require_distinct
 
-Content = Literal["number", "boolean", "text", "time", "duration"]
-"""What the cells of a column are. Times are seconds since 1970 (UTC), durations and times of day are seconds."""
+Content = Literal["number", "boolean", "text", "time", "duration", "nested"]
+"""What the cells of a column are. Times are seconds since 1970 (UTC), durations and times of day are seconds. Nested
+cells, lists and objects, cannot be used."""
 
 
 _SECONDS_IN = {"W": 604800.0, "D": 86400.0, "h": 3600.0, "m": 60.0, "s": 1.0}
@@ -43,6 +44,8 @@ class RawColumns:
     named: bool  # true if columns are known by name, false if by position
     backend: str  # library of the frames that the user works with
     first_row: int = 0  # its number in error messages
+    declared: frozenset[str | int] = frozenset()  # text columns that their author declared to be categories
+    zones: Mapping[str | int, str] = field(default_factory=dict)  # of times that have a time zone
 
     def take(self, rows: slice | np.ndarray) -> RawColumns:
         """Some of the rows, by position."""
@@ -62,15 +65,25 @@ def read_columns(table: Any, first_row: int = 0) -> RawColumns:
         return _read_array(table, first_row)
     except DuplicateError as error:
         raise InputError(f"{' '.join(str(error).split())}; give each column its own name.") from error
-    _require_cells(*frame.shape)
+    _require_columns(*frame.shape)
     names = [str(name) for name in frame.columns]
     require_distinct(names, "The table")
     cells: dict[str | int, np.ndarray] = {}
     content: dict[str | int, Content] = {}
+    declared: set[str | int] = set()
+    zones: dict[str | int, str] = {}
     for name, series in zip(names, frame.iter_columns(), strict=True):
         with _library_explained(f"Column {name!r}"):
             cells[name], content[name] = _read_series(series, name, first_row)
-    return RawColumns(cells, content, len(frame), True, backend_of(table), first_row)
+        if isinstance(series.dtype, nw.Categorical | nw.Enum):
+            declared.add(name)
+        # Narwhals does not know all time stamps of pandas.
+        zone = getattr(series.dtype, "time_zone", None) or getattr(
+            getattr(series.to_native(), "dtype", None), "tz", None
+        )
+        if zone is not None:
+            zones[name] = str(zone)
+    return RawColumns(cells, content, len(frame), True, backend_of(table), first_row, frozenset(declared), zones)
 
 
 @contextmanager
@@ -105,14 +118,12 @@ def frame_of(table: Any) -> Any:
     return nw.from_native(whole, eager_only=True)
 
 
-def _require_cells(n_rows: int, n_columns: int) -> None:
-    """Reject a table without cells, with the message that scikit-learn expects."""
+def _require_columns(n_rows: int, n_columns: int) -> None:
+    """Reject a table without columns, with the message that scikit-learn expects."""
     if n_columns == 0:
         raise InputError(
             f"0 feature(s) (shape=({n_rows}, 0)) while a minimum of 1 is required: the table has no columns."
         )
-    if n_rows == 0:
-        raise InputError("Found array with 0 sample(s): the table has no rows.")
 
 
 def _read_array(table: Any, first_row: int) -> RawColumns:
@@ -136,7 +147,7 @@ def _read_array(table: Any, first_row: int) -> RawColumns:
         )
     if array.dtype.kind == "c":
         raise CellTypeError("Complex data not supported: a cell must be a real number, a text or a time.")
-    _require_cells(*array.shape)
+    _require_columns(*array.shape)
     cells: dict[str | int, np.ndarray] = {}
     content: dict[str | int, Content] = {}
     for j in range(array.shape[1]):
@@ -148,7 +159,9 @@ def _read_array(table: Any, first_row: int) -> RawColumns:
 def _read_series(series: nw.Series[Any], name: str | int, first_row: int) -> tuple[np.ndarray, Any]:
     dtype = series.dtype
     if dtype.is_numeric():
-        return _finite(_floats(series), name, first_row), "number"
+        return _floats(series), "number"
+    if isinstance(dtype, nw.List | nw.Array | nw.Struct):
+        return np.full(len(series), None), "nested"
     if isinstance(dtype, nw.Datetime | nw.Date | nw.Duration):
         if getattr(dtype, "time_zone", None):
             series = series.dt.convert_time_zone("UTC").dt.replace_time_zone(None)
@@ -191,9 +204,12 @@ def _floats(series: nw.Series[Any]) -> np.ndarray:
 def _read_values(values: np.ndarray, name: str | int, first_row: int) -> tuple[np.ndarray, Any]:
     """Cells of unknown type: numbers if all are, truth values if all are, else text."""
     if values.dtype.kind in "iuf":
-        return _finite(values.astype(np.float64), name, first_row), "number"
+        return values.astype(np.float64), "number"
     if values.dtype.kind in "mM":
         return _seconds(values, name), "time" if values.dtype.kind == "M" else "duration"
+    kinds = {type(v) for v in values} - {type(None)}
+    if kinds and all(issubclass(kind, list | dict | np.ndarray) for kind in kinds):
+        return np.full(len(values), None), "nested"
     cells = _plain_cells(values, name, first_row)
     present = [v for v in cells if v is not None]
     if present and all(isinstance(v, bool) for v in present):
@@ -201,7 +217,7 @@ def _read_values(values: np.ndarray, name: str | int, first_row: int) -> tuple[n
     for kind, content, to_float in _NUMBER_LIKE:
         if all(isinstance(v, kind) for v in present):
             floats = np.array([np.nan if v is None else to_float(v) for v in cells], dtype=np.float64)
-            return _finite(floats, name, first_row), content
+            return floats, content
     return texts(cells), "text"
 
 
@@ -290,13 +306,3 @@ def texts(cells: Iterable[Any]) -> np.ndarray:
     """One spelling for a value, so that 22, 22.0 and "22" are the same category."""
     whole = (int(v) if isinstance(v, float) and v.is_integer() else v for v in cells)
     return np.array([None if v is None or v != v else str(v) for v in whole], dtype=object)
-
-
-def _finite(values: np.ndarray, name: str | int, first_row: int) -> np.ndarray:
-    infinite = np.isinf(values)
-    if infinite.any():
-        raise InputError(
-            f"Column {name!r} holds an infinite value (inf) in row {first_row + int(infinite.argmax())}; "
-            "replace it by a number or leave the cell empty."
-        )
-    return values

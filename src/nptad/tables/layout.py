@@ -2,9 +2,23 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
+import numpy as np
+
 UNSEEN = -1  # code of a category that did not occur in training
+
+LARGEST_STANDARDISED = 1e6
+"""Standard deviations at which a number is cut off: its square must fit into a float32."""
+
+UNREADABLE = math.inf
+"""A cell that is there but cannot be read as the number, time or truth value that its column holds."""
+
+
+def without_unreadable(x: np.ndarray) -> np.ndarray:
+    """Encoded rows with gaps for the cells that cannot be read."""
+    return np.where(np.isinf(x), np.float32(np.nan), x)
 
 
 @dataclass(frozen=True)

@@ -94,13 +94,9 @@ def label_column(choices: Choices, columns: Sequence[Mapping[str, Any]]) -> str 
     return f"{columns[column]['name']}={columns[column]['values'][value]}"
 
 
-def categorical_columns(choices: Choices, columns: Sequence[Mapping[str, Any]]) -> list[str] | None:
-    """The number columns to use as categories; None if the library would choose the same by itself."""
-    used = [(use, column) for use, column in _unlabelled(choices, columns) if use != "ignore"]
-    numbers = [(use, column) for use, column in used if "number" in column["uses"]]
-    chosen = [column["name"] for use, column in numbers if use == "category"]
-    found = [column["name"] for _, column in numbers if column["kind"] == "categorical"]
-    return None if chosen == found else chosen
+def column_uses(choices: Choices, columns: Sequence[Mapping[str, Any]]) -> dict[str | int, Use]:
+    """The uses that differ from what the library would choose by itself, by name."""
+    return {column["name"]: use for use, column in _unlabelled(choices, columns) if use != column["use"]}
 
 
 def _label(text: str, columns: Sequence[Mapping[str, Any]]) -> tuple[int, int] | None:

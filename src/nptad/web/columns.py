@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from nptad.errors import InputError, TableWarning
+from nptad.errors import InputError
 from nptad.io.text import fits_text_file
-from nptad.tables.schema import MAX_CATEGORIES, Column, learn_schema
+from nptad.tables.frames import read_columns
+from nptad.tables.roles import Role
+from nptad.tables.schema import MAX_CATEGORIES, Column, learn_columns
 from nptad.tables.selection import split_label
 from nptad.wording import FEW_LETTERS, cell, percent, plural, shorten
 
@@ -18,9 +18,17 @@ LABEL_VALUES = 10  # a column with at most this many different values can be the
 
 _SAMPLES = 4
 _SAMPLED_ROWS = 1000
-_IDENTIFIER_ROWS = 20  # in fewer rows, texts may all differ by chance
 
 _NUMERIC = {"number": "numbers", "time": "times", "duration": "durations"}
+
+_ASIDE: dict[Role, tuple[str, str]] = {
+    "nested": ("lists or objects", "Give each of their values a column of its own to use them."),
+    "identifier": ("row identifier", "The values differ in every row."),
+    "sequence": ("row sequence", "The values go up with the rows."),
+    "names": ("names", "Most values occur only once."),
+    "free text": ("free text", "Most texts occur only once."),
+}
+"""Columns that are set aside: what they are, and why."""
 
 
 def describe_columns(table: pa.Table) -> list[dict[str, Any]]:
@@ -60,29 +68,28 @@ def _describe(table: pa.Table, place: int, names: set[str]) -> dict[str, Any]:
     if described["missing"] == "all":
         return described
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", TableWarning)  # the column's note says the same
-            (column,) = learn_schema(table.select([place])).columns
+        (column,) = learn_columns(read_columns(table.select([place])))
     except InputError as error:
         return {**described, "missing": "", "understood": "not usable", "note": str(error)}
-    # Text without a repeated value is taken for an identifier of the rows.
-    may_identify = column.content == "text" and not column.missing and len(cells) >= _IDENTIFIER_ROWS
-    identifies = may_identify and pc.count_distinct(cells).as_py() == len(cells)
+    sampled = [] if column.role == "nested" else _distinct(cells[:_SAMPLED_ROWS])
+    ordered = ["number"] if column.content in _NUMERIC else []
     return {
         **described,
         "kind": column.kind,
         "missing": percent(column.missing / len(cells)) if column.missing else "none",
-        "samples": [cell(value, FEW_LETTERS) for value in _distinct(cells[:_SAMPLED_ROWS])[:_SAMPLES]],
+        "samples": [cell(value, FEW_LETTERS) for value in sampled[:_SAMPLES]],
         "values": _label_values(cells, name, names),
-        "understood": "row identifier" if identifies else _understood(column),
-        "note": _note(column, identifies),
+        "understood": _understood(column),
+        "note": _note(column),
         "word": column.content,
-        "uses": [*(["number"] if column.content in _NUMERIC else []), "category", "ignore"],
-        "use": "ignore" if identifies else "number" if column.kind == "numeric" else "category",
+        "uses": ["ignore"] if column.role == "nested" else [*ordered, "category", "ignore"],
+        "use": {"numeric": "number", "categorical": "category", "ignored": "ignore"}[column.kind],
     }
 
 
 def _understood(column: Column) -> str:
+    if column.role in _ASIDE:
+        return _ASIDE[column.role][0]
     if column.kind == "numeric":
         return _NUMERIC[column.content]
     count = len(column.categories) + len(column.pooled)
@@ -93,9 +100,12 @@ def _understood(column: Column) -> str:
     return "true or false" if column.content == "boolean" else f"{count:,} categories"
 
 
-def _note(column: Column, identifies: bool) -> str:
-    if identifies:
-        return "No value occurs twice, so the column is ignored. Results include it."
+def _note(column: Column) -> str:
+    if column.role in _ASIDE:
+        kept = "" if column.role == "nested" else " Results include it."
+        return f"{_ASIDE[column.role][1]} The column is ignored.{kept}"
+    if column.unreadable:
+        return f"{plural(column.unreadable, 'cell')} cannot be read; each counts as an oddity of its row."
     if column.open_vocabulary:
         return "Many values occur only once. Ignore the column if it only identifies the rows."
     if column.pooled:

@@ -23,14 +23,12 @@ from typing import TYPE_CHECKING, Any
 
 from nptad.errors import InputError, MaskBankWarning, NPTADError, TableWarning
 from nptad.io.read import read_table
-from nptad.io.text import fits_text_file
 from nptad.io.write import write_table
 from nptad.memory import memory_explained
 from nptad.processes import Parent
 from nptad.progress import listening
-from nptad.tables.selection import column_names
 from nptad.web import example, jobs
-from nptad.web.choices import Choices, categorical_columns, default_choices, ignored_columns, label_column
+from nptad.web.choices import Choices, column_uses, default_choices, ignored_columns, label_column
 from nptad.web.columns import describe_columns
 from nptad.wording import figure, plural
 
@@ -110,20 +108,14 @@ def detect(
     home, chosen = Path(directory), Choices.from_dict(choices)
     table = read_table(home / jobs.TABLE)
     ignored = ignored_columns(chosen, columns)
-    # Of the ignored columns, results carry those that tell rows apart and that a text file can hold.
-    carried = [c for c in ignored if fits_text_file(table[c].type) and table[c].null_count < len(table)]
-    left_behind = [c for c in ignored if c not in carried]
-    categorical = categorical_columns(chosen, columns)
-    detector = NPTAD(categorical_features=categorical, random_state=chosen.seed)
+    detector = NPTAD(columns=column_uses(chosen, columns), random_state=chosen.seed)
     label = label_column(chosen, columns)
     n_rows, n_features = table.num_rows, table.num_columns - len(ignored) - (label is not None)
     flagged = max(1, round(n_rows * (chosen.share or DEFAULT_RATE)))
     hear = _listener(Pace(expected_work(n_rows, n_features, flagged)), tell)
     with listening(hear), warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        result = detect_table(
-            table.drop_columns(left_behind), detector, ignore=carried, label=label, share=chosen.share
-        )
+        result = detect_table(table, detector, label=label, share=chosen.share)
         hear("Writing", 0, 1)
         unfinished = home / jobs.UNFINISHED
         unfinished.mkdir(mode=0o700)
@@ -189,16 +181,13 @@ def _digest(summary: dict[str, Any]) -> dict[str, Any]:
 
 
 def _command(name: str, choices: Choices, columns: Sequence[dict[str, Any]]) -> str | None:
-    """The command line that does the same, if it can be written: that no number is a category cannot."""
-    ignored, categorical = ignored_columns(choices, columns), categorical_columns(choices, columns)
-    names = [column["name"] for column in columns]
-    understood = all(column_names(",".join(chosen), names) == chosen for chosen in (ignored, categorical or []))
-    if name == jobs.EXAMPLE or categorical == [] or not understood:
+    """The command line that does the same."""
+    if name == jobs.EXAMPLE:
         return None
     words = ["nptad", "detect", name]
+    for column, use in column_uses(choices, columns).items():
+        words += ["--as", f"{column}={use}"]
     for option, value in {
-        "ignore": ",".join(ignored),
-        "categorical": ",".join(categorical or []),
         "label": label_column(choices, columns),
         "share": choices.share,
     }.items():

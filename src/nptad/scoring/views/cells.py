@@ -1,5 +1,7 @@
 """Single cells that no ordinary row has: values never seen, numbers outside the range, gaps where gaps are rare.
 
+A cell that cannot be read as a number is a value never seen; other views take it for a gap.
+
 Each of these views is a sum over the cells of a row. Its out-of-fold scores leave out exactly one row, and the terms of
 the sum are its explanation.
 """
@@ -14,7 +16,7 @@ import numpy as np
 
 from nptad.scoring.arrays import LARGEST, require_array
 from nptad.scoring.views.base import View
-from nptad.tables.layout import CellLayout
+from nptad.tables.layout import CellLayout, without_unreadable
 
 
 class CellView(View):
@@ -44,20 +46,25 @@ class UnseenValues(CellView):
     """
 
     values: np.ndarray
-    """The different values of each column, ascending, column after column, (V,)."""
+    """The different values of each column, ascending, column after column, (V,); infinity is none of them."""
     starts: np.ndarray
     """Where the values of each column start, (D + 1,)."""
     costs: np.ndarray
     """What a new value in each column adds, (D,)."""
+    unreadable_costs: np.ndarray
+    """What a cell that cannot be read adds in each column, (D,): minus the log of the share of such cells."""
     name: ClassVar[str] = "values never seen"
 
     @classmethod
     def fit(cls, x: np.ndarray, layout: CellLayout, left_out: np.ndarray) -> tuple[View, np.ndarray]:
         """Collect the values of each column."""
         scores = np.zeros(len(x))
+        unreadable = np.isinf(x)
+        observed, n_unreadable = (~np.isnan(x)).sum(axis=0), unreadable.sum(axis=0)
+        scores += (unreadable * -np.log(np.maximum(n_unreadable, 1) / np.maximum(observed, 1))).sum(axis=1)
         values, costs = [], np.zeros(x.shape[1])
         for j, column in enumerate(x.T):
-            known = np.flatnonzero(~np.isnan(column))
+            known = np.flatnonzero(np.isfinite(column))
             different, which, counts = np.unique(column[known], return_inverse=True, return_counts=True)
             once = (counts == 1).sum()
             values.append(different)
@@ -65,7 +72,7 @@ class UnseenValues(CellView):
             if once:
                 scores[known[counts[which] == 1]] -= np.log(once / len(known))
         starts = np.concatenate([[0], np.cumsum([len(part) for part in values])]).astype(np.int64)
-        return cls(np.concatenate(values), starts, costs), scores
+        return cls(np.concatenate(values), starts, costs, -np.log((n_unreadable + 1) / (observed + 1))), scores
 
     def require_sound(self, layout: CellLayout) -> None:
         """See :class:`View`."""
@@ -74,6 +81,7 @@ class UnseenValues(CellView):
         if self.starts[0] != 0 or self.starts[-1] != len(self.values):
             raise ValueError("starts are those of other values")
         require_array("costs", self.costs, "f8", (layout.n_features,))
+        require_array("unreadable_costs", self.unreadable_costs, "f8", (layout.n_features,))
 
     def explain(self, x: np.ndarray) -> np.ndarray:
         """What each new value adds."""
@@ -81,8 +89,8 @@ class UnseenValues(CellView):
         for j in np.flatnonzero(self.costs > 0):  # 0 in a column where every value is new
             known, cells = self.values[self.starts[j] : self.starts[j + 1]], x[:, j]
             nearest = known[np.searchsorted(known, cells).clip(max=len(known) - 1)]
-            shares[~np.isnan(cells) & (nearest != cells), j] = self.costs[j]
-        return shares
+            shares[np.isfinite(cells) & (nearest != cells), j] = self.costs[j]
+        return np.where(np.isinf(x), self.unreadable_costs, shares)
 
 
 @dataclass(frozen=True)
@@ -103,7 +111,7 @@ class OutsideRange(CellView):
     @classmethod
     def fit(cls, x: np.ndarray, layout: CellLayout, left_out: np.ndarray) -> tuple[View, np.ndarray]:
         """Find the ends of each column; a row at an end is compared with the range of the other rows."""
-        numbers = x[:, : layout.n_numeric].astype(np.float64)
+        numbers = without_unreadable(x[:, : layout.n_numeric]).astype(np.float64)
         view = cls(np.empty((2, numbers.shape[1])), np.empty((2, numbers.shape[1])))
         scores = np.zeros(len(x))
         for j, column in enumerate(numbers.T):
@@ -129,7 +137,8 @@ class OutsideRange(CellView):
         """What each number outside its range adds."""
         n_numeric = self.ends.shape[1]
         shares = np.zeros(x.shape)
-        shares[:, :n_numeric] = np.nan_to_num(_excess(x[:, :n_numeric].astype(np.float64), self.ends, self.units))
+        numbers = without_unreadable(x[:, :n_numeric]).astype(np.float64)
+        shares[:, :n_numeric] = np.nan_to_num(_excess(numbers, self.ends, self.units))
         return shares
 
 
