@@ -153,9 +153,9 @@ def page(
     lines += [
         "",
         "Also tried on some tables of the choosing halves, and left: five networks that each leave out a fifth of",
-        "the rows; more weight for the view; losses relative to the density of the column alone; groups of two, half or all",
-        "of the cells hidden together and predicted by the product of their kernels; the mean surprise of the columns;",
-        "a network that tells rows from rows with exchanged cells, with and without retrieval.",
+        "the rows; more weight for the view; losses relative to the density of the column alone; groups of two,",
+        "half or all of the cells hidden together and predicted by the product of their kernels; the mean surprise of",
+        "the columns; a network that tells rows from rows with exchanged cells, with and without retrieval.",
         "",
         "## Reasons",
         "",
