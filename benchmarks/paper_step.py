@@ -1,6 +1,6 @@
 """A training step with the paper's settings: what dropout of attention weights costs, and the optimiser.
 
-    python benchmarks/paper_step.py        # about five minutes
+    python benchmarks/paper_step.py        # about two minutes
 
 Processor time on one thread, the least of interleaved repetitions, so that other programs matter little. Rows are
 random, of the shapes of the paper's sets.
@@ -31,7 +31,6 @@ SHAPES = {
     "breastw": (222, 9, 16),
     "thyroid": (1839, 6, 16),
     "mammography": (5461, 6, 16),
-    "satimage2": (2866, 36, 16),
 }
 """Training rows, columns and embedding."""
 REPETITIONS = 4

@@ -223,7 +223,7 @@ def _encoded(tables: list[Split]) -> tuple[Tensor, Tensor]:
     """Standardised training and test rows of several splits."""
     encoded = []
     for table in tables:
-        schema = learn_schema(table.train, [])
+        schema = learn_schema(table.train, table.uses)
         encoded.append((encode(schema, table.train), encode(schema, table.test)))
     train_rows, test_rows = (torch.from_numpy(np.stack(part)) for part in zip(*encoded, strict=True))
     return train_rows, test_rows

@@ -31,7 +31,7 @@ def planned_keys():
             options.setdefault(name, []).append(value)
         known = [options[name][0] for name in ("--methods", "--datasets", "--seeds")]
         preset = options.get("--preset", ["paper"])[0]
-        for task in wanted_runs(_plan(*known, preset, options.get("--set"))):
+        for task in wanted_runs(_plan("paper", *known, preset, options.get("--set"))):
             yield key_of(task.record(task.seeds[0], "done"))
 
 
