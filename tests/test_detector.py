@@ -417,6 +417,7 @@ BAD_PARAMETERS = [
     *[("learning_rate", value) for value in (0, -1, float("nan"), float("inf"), "fast", True)],
     *[("max_masked", value) for value in (0, 1.0, "r", True)],
     *[("contamination", value) for value in (0, 0.6, float("nan"), "lots", True, None, np.array([0.1, 0.2]))],
+    *[("training", value) for value in ("dirty", None, 3)],
     *[("columns", value) for value in (5, "ab", ["a"], {"z": "number"}, {9: "number"}, {True: "ignore"})],
     *[("time_limit", value) for value in (0, -1, float("nan"), "soon", True)],
     *[("device", value) for value in ("gpu0", "meta", None, 3.5)],

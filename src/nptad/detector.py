@@ -394,7 +394,7 @@ class NPTAD(OutlierMixin, BaseEstimator):
         >>> import numpy as np
         >>> x = np.random.default_rng(0).normal(size=(200, 1))
         >>> table = np.hstack([x, 2 * x, -x])
-        >>> table[[3, 50]] *= [[1, -9, 1]]
+        >>> table[[3, 50], 1] = [12, -9]
         >>> np.flatnonzero(NPTAD(random_state=0).fit_detect(table).anomaly).tolist()
         [3, 50]
         """

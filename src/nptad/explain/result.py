@@ -111,7 +111,7 @@ class RowExplanation:
     by_view: dict[str, float] = field(default_factory=dict)
     """What each view of the row contributes to the score, largest first; empty with a network."""
     usual_gaps: int | None = None
-    """The median number of missing cells of a training row; None with a network."""
+    """The median number of missing cells of a training row; None if missing cells are no reason, or with a network."""
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from nptad.scoring.views import RareGaps
 from nptad.wording import FEW_LETTERS, cell, estimate, percent, plural, shorten, similar_rows
 
 if TYPE_CHECKING:
@@ -65,7 +64,7 @@ def reasons_text(why: RowExplanation) -> str:
 def gaps_text(why: RowExplanation) -> str | None:
     """How many cells are empty, if that is a reason and more than one is."""
     n_empty = sum(reason.seen is None for reason in why.reasons)
-    if n_empty < 2 or not any(reason.suspicious and reason.view == RareGaps.name for reason in why.reasons):
+    if n_empty < 2 or why.usual_gaps is None:
         return None
     return f"{n_empty} of {len(why.reasons)} cells are empty, usual is {why.usual_gaps}"
 

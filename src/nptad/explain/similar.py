@@ -142,7 +142,7 @@ def _explain_block(
                 nearest=None if empty else NearestRow(int(score.kept[nearest[i]]), float(distances[i])),
                 similar_rows=tuple(score.kept[similar[i]].tolist()),
                 by_view={names[v]: float(by_view[v]) for v in np.argsort(-by_view, kind="stable") if by_view[v] > 0},
-                usual_gaps=usual_gaps,
+                usual_gaps=usual_gaps if any(r.suspicious and r.view == RareGaps.name for r in reasons) else None,
             )
         )
     return explained

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from nptad.scoring.network_score import NetworkScore
-from nptad.scoring.view_score import ViewScore
+from nptad.scoring.view_score import Core, ViewScore
 from nptad.tables.schema import Schema
 
 
@@ -30,6 +30,11 @@ class FittedModel:
         if isinstance(self.scorer, ViewScore):
             return self.scorer.kept, self.scorer.rows
         return self.scorer.ensemble.context_source, self.scorer.ensemble.context
+
+    @property
+    def core(self) -> Core | None:
+        """What is known of the training table, if it was taken to contain anomalies."""
+        return self.scorer.core if isinstance(self.scorer, ViewScore) else None
 
     @property
     def network(self) -> NetworkScore | None:

@@ -6,12 +6,8 @@ import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from nptad.explain.sentences import headline
 from nptad.scoring.calibrate import Detection
-from nptad.scoring.first_pass import MEASURES
-from nptad.scoring.view_score import ViewScore
 from nptad.wording import percent, plural, rounded
 
 if TYPE_CHECKING:
@@ -75,27 +71,21 @@ def _notes(detection: Detection, n_listed: int, n_known: int, model: FittedModel
 
 def core(model: FittedModel) -> dict[str, Any] | None:
     """``training.core`` of a summary: None unless the training table was taken to contain anomalies."""
-    scorer = model.scorer
-    if not isinstance(scorer, ViewScore) or scorer.core is None:
+    if model.core is None:
         return None
-    kept_out = scorer.core.reason[scorer.core.reason >= 0]
-    counts = np.bincount(kept_out, minlength=len(MEASURES)).tolist()
+    reasons = model.core.reasons()
     return {
-        "n_rows": len(scorer.kept),
-        "n_kept_out": len(kept_out),
-        "reasons": {name: count for name, count in zip(MEASURES, counts, strict=True) if count},
-        "n_top": scorer.core.n_top,
-        "agreement": rounded(scorer.core.agreement),
+        "n_rows": len(model.compared_rows[0]),
+        "n_kept_out": sum(reasons.values()),
+        "reasons": reasons,
+        "n_top": model.core.n_top,
+        "agreement": rounded(model.core.agreement),
     }
 
 
 def kept_out(model: FittedModel, training_row: int) -> str | None:
     """Why a training row was kept out of the core; None for a row of the core and for other rows."""
-    scorer = model.scorer
-    if not isinstance(scorer, ViewScore) or scorer.core is None or training_row < 0:
-        return None
-    reason = int(scorer.core.reason[training_row])
-    return MEASURES[reason] if reason >= 0 else None
+    return None if model.core is None or training_row < 0 else model.core.reason_of(training_row)
 
 
 def _core_notes(model: FittedModel) -> Iterator[str]:

@@ -19,7 +19,6 @@ from nptad.report.groups import group_rows
 from nptad.report.rows import LISTED_ROWS, choose, count_missing, describe, distributions, heat_map, key_texts
 from nptad.report.statement import core, kept_out, state
 from nptad.scoring.calibrate import Detection
-from nptad.scoring.view_score import ViewScore
 from nptad.tables.encode import encode, readable
 from nptad.tables.schema import Column
 from nptad.wording import rounded, shorten, shorten_value
@@ -255,8 +254,7 @@ def _code(detector: NPTAD, detection: Detection) -> str:
     made = f"from nptad import NPTAD\n\ndetector = {shorten(made, _LONGEST_CODE)}\n"
     if detection.rule == "share":
         return f"{made}found = detector.fit_detect(table, share={detection.rate:g})"
-    scorer = detector.model_.scorer
-    if isinstance(scorer, ViewScore) and scorer.core is not None and (detection.training_row >= 0).all():
+    if detector.model_.core is not None and (detection.training_row >= 0).all():
         return f"{made}found = detector.fit_detect(table)"
     return f"{made}detector.fit(training_table)\nfound = detector.detect(table, {detection.rule}={detection.rate:g})"
 

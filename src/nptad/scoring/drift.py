@@ -143,7 +143,7 @@ def _numbers(j: int, observed: np.ndarray, known: np.ndarray) -> _Test:
     test = ks_2samp(observed, known, method="asymp")
     higher = float(np.median(observed)) > float(np.median(known))
     change = Change(j, "numbers", float(test.pvalue), int(higher), len(observed), 0.0)
-    return change, test.statistic >= _LEAST_DISTANCE
+    return change, bool(test.statistic >= _LEAST_DISTANCE)
 
 
 def _shares(j: int, observed: np.ndarray, known: np.ndarray, lumped: float) -> _Test:

@@ -50,6 +50,15 @@ class Core:
     agreement: float
     """The share of them that are also among the highest on the core of the other size, or this one if that is less."""
 
+    def reason_of(self, row: int) -> str | None:
+        """Why a row was kept out of the core, in words; None for a row of the core."""
+        return MEASURES[self.reason[row]] if self.reason[row] >= 0 else None
+
+    def reasons(self) -> dict[str, int]:
+        """How many rows were kept out for each reason."""
+        counts = np.bincount(self.reason[self.reason >= 0], minlength=len(MEASURES)).tolist()
+        return {name: count for name, count in zip(MEASURES, counts, strict=True) if count}
+
     def require_sound(self, n_rows: int) -> None:
         """Raise a ValueError unless all of it can be shown; ``n_rows`` is that of the training table."""
         require_array("stands_out", self.stands_out, "b1", (n_rows,))
