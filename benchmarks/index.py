@@ -119,7 +119,7 @@ def main() -> None:
         split = split_table(load(name, DATA), 0)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", TableWarning)
-            schema = learn_schema(split.train, list(split.categorical) or None)
+            schema = learn_schema(split.train, split.uses if split.categorical else None)
         train, random = encode(schema, split.train), np.random.default_rng(0)
         test = encode(schema, split.test[random.permutation(len(split.test))[:SEARCHES]])
         for kind in (NearestInRanges, NearestInQuantiles):

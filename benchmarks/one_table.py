@@ -120,7 +120,7 @@ def run_own(source: str, split: Split) -> Scored:
     """Scores of a function of encoded rows, layout and seed."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", TableWarning)
-        schema = learn_schema(split.train, list(split.categorical) or None)
+        schema = learn_schema(split.train, split.uses if split.categorical else None)
     rank: Callable[..., np.ndarray] = import_own(source, "method")
     x, clock = encode(schema, split.train), Clock()
     with clock("fit"):

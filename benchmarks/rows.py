@@ -30,7 +30,7 @@ from nptad.scoring.views.nearest import draw_parts, in_ranges
 from nptad.scoring.views.neighbours import Neighbours
 from nptad.tables.encode import encode
 from nptad.tables.layout import CellLayout
-from nptad.tables.schema import learn_schema
+from nptad.tables.schema import Use, learn_schema
 
 ROOT = Path(__file__).parents[1]
 DATA = Path(os.environ.get("NPTAD_DATA", ROOT.parent / "shared" / "data"))
@@ -69,12 +69,12 @@ def nearest_in_parts(x: np.ndarray, new: np.ndarray, layout: CellLayout, n: int)
     return combine(np.stack(found[0])), combine(np.stack(found[1]))
 
 
-def measure(train: np.ndarray, test: np.ndarray, truth: np.ndarray, categorical: list[int] | None) -> Row:
+def measure(train: np.ndarray, test: np.ndarray, truth: np.ndarray, uses: dict[str | int, Use] | None) -> Row:
     """Figures of the score and of the first views if rows are compared with all of ``train``."""
     started = time.process_time()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", TableWarning)
-        schema = learn_schema(train, categorical)
+        schema = learn_schema(train, uses)
     x, new, layout = encode(schema, train), encode(schema, test), schema.layout
     n = min(len(x), CALIBRATION_ROWS)
     training, found = [], []
@@ -159,7 +159,7 @@ def main() -> None:
             done = {(row["dataset"], row["split"], row["rows"]) for row in read_results()}
             for size in sorted({min(size, len(train)) for size in SIZES}):
                 if (dataset, str(seed), str(size)) not in done:
-                    found = measure(train[:size], test, truth, list(split.categorical) or None)
+                    found = measure(train[:size], test, truth, split.uses if split.categorical else None)
                     add_result({"dataset": dataset, "split": str(seed), **found})
     (RESULTS / "rows.md").write_text(page(read_results()), encoding="utf-8")
     print(page(read_results()))

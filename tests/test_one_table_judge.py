@@ -70,7 +70,7 @@ def test_one_command_writes_the_page(two_tables, capsys):
     one_table.main(arguments)
     page = (two_tables / "results" / "one-table-quick.md").read_text()
     assert page in capsys.readouterr().out
-    assert "## 10 %, choosing (1)" in page
+    assert "## 10 %, confirming (1)" in page
     assert "| nptad | 100.0 | 100.0 | 100.0 | 100.0 |" in page
     lines = (two_tables / "results" / "one-table-quick.csv").read_text().splitlines()
     assert len(lines) == 1 + 3 * 2
