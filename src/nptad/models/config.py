@@ -15,10 +15,10 @@ from nptad.tables.readings import Reading
 from nptad.tables.roles import Role
 from nptad.tables.schema import Column, Kind, Schema
 
-FORMAT = 9
+FORMAT = 8
 CONFIG, WEIGHTS, CONTEXT = "config.json", "model.safetensors", "context.parquet"
 INCOMPLETE = "without it the saved model is incomplete"
-_FLAT = (6, 7, 8)
+_FLAT = (6, 7)
 """Formats in which the other files are called just :data:`WEIGHTS` and :data:`CONTEXT`."""
 
 
