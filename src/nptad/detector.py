@@ -392,11 +392,10 @@ class NPTAD(OutlierMixin, BaseEstimator):
         Examples
         --------
         >>> import numpy as np
-        >>> x = np.random.default_rng(0).normal(size=(200, 1))
-        >>> table = np.hstack([x, 2 * x, -x])
-        >>> table[[3, 50], 1] = [12, -9]
+        >>> table = np.random.default_rng(0).normal(size=(300, 3))
+        >>> table[:10] += 9
         >>> np.flatnonzero(NPTAD(random_state=0).fit_detect(table).anomaly).tolist()
-        [3, 50]
+        [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]
         """
         raw = read_columns(X)
         if self._has_network():

@@ -67,7 +67,7 @@ def test_a_dead_actor_and_a_bad_table_are_told(ray, model, tmp_path, small_parts
     options = ScoringOptions(model, ["id"], device="cpu", threads=1)
     worker = RayWorker(options)
     with pytest.raises(InputError, match="'weight'"):
-        worker.score(orders(5, 1).drop_columns("weight"), lambda share: None)
+        worker.score(orders(5, 1).drop_columns(["weight", "size"]), lambda share: None)
     others = _actors()
     write_table(orders(900, 1), tmp_path / "a.parquet")
 

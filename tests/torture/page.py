@@ -69,7 +69,7 @@ def _logged() -> Iterator[_Log]:
 def case(seed: int, folder: Path) -> str:
     """Some hostile clients at once, and one that is not."""
     random = Random(seed)
-    os.environ["PYTHONPATH"] = os.pathsep.join([WEB, *os.environ.get("PYTHONPATH", "").split(os.pathsep)])
+    os.environ["PYTHONPATH"] = os.pathsep.join([WEB, *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))])
     kept, serving.PATIENCE_SECONDS = serving.PATIENCE_SECONDS, 0.5
     try:
         with _logged() as log, open_browser(folder / "home", max_bytes=10**6) as browser:

@@ -271,7 +271,9 @@ def test_under_torchrun_an_error_of_all_processes_is_printed_by_the_first(tmp_pa
     launcher = command(tmp_path, *arguments, module=TORCHRUN)
     _, errors = launcher.communicate(timeout=120)
     assert launcher.returncode == 1
-    assert [line[:14] for line in errors.splitlines() if line.startswith("nptad: ")] == ["nptad: damaged"]
+    told = [line for line in errors.splitlines() if line.startswith("nptad: ")]
+    assert len(told) == 1
+    assert "damaged" in told[0]
 
 
 class FakeChild:

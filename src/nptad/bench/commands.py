@@ -246,7 +246,8 @@ def _plan(
     from nptad.bench.run import Plan
 
     is_paper = protocol == "paper"
-    chosen = methods or ("npt-ad,transformer,mask-knn" if is_paper else "all")
+    usual = "npt-ad,transformer,mask-knn" if is_paper else "all"
+    chosen = usual if methods is None else methods
     return Plan(
         tuple(_names(chosen, registry.METHODS if is_paper else one_table.METHODS)),
         tuple(_datasets(datasets, DATASETS)),

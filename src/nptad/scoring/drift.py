@@ -136,7 +136,8 @@ def _unseen(j: int, observed: np.ndarray, known: np.ndarray, lumped: float, is_o
     count = int(((observed == UNSEEN) | (is_open & (observed == lumped))).sum())
     expected = counts[counts <= (counts.min(initial=n) + 1 if is_open else 1)].sum() + (known == lumped).sum()
     p_value = _fisher(count // _CLUSTER, of // _CLUSTER, int(expected), n)
-    return Change(j, "unseen", p_value, count, of, expected / n), of > 0 and count / of - expected / n >= _LEAST_SHARE
+    before = float(expected / n)
+    return Change(j, "unseen", p_value, count, of, before), of > 0 and count / of - before >= _LEAST_SHARE
 
 
 def _numbers(j: int, observed: np.ndarray, known: np.ndarray) -> _Test:
@@ -176,5 +177,6 @@ def _shares(j: int, observed: np.ndarray, known: np.ndarray, lumped: float) -> _
     change = Change(j, "categories", p_value, 0, len(observed), 0.0)
     if len(codes):
         code = int(codes[most])
-        change = Change(j, "categories", p_value, int(here[code]), len(observed), before[code] / len(known), code)
-    return change, np.abs(differs).sum() / 2 >= _LEAST_DISTANCE
+        share_before = float(before[code] / len(known))
+        change = Change(j, "categories", p_value, int(here[code]), len(observed), share_before, code)
+    return change, bool(np.abs(differs).sum() / 2 >= _LEAST_DISTANCE)

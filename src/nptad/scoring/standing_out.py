@@ -46,8 +46,8 @@ def standing_out(scores: Float[np.ndarray, " N"], rate: float = FALSE_DISCOVERY_
     >>> int(standing_out(scores).sum())
     0
     >>> scores[:30] += 20
-    >>> int(standing_out(scores)[:30].sum()), int(standing_out(scores).sum())
-    (30, 30)
+    >>> int(standing_out(scores)[:30].sum()), int(standing_out(scores)[30:].sum())
+    (30, 2)
     """
     n, ordered = len(scores), np.sort(scores)
     as_high = n - np.searchsorted(ordered, ordered, "left")
@@ -69,11 +69,18 @@ def _expected(ordered: Float[np.ndarray, " N"], n_normal: int) -> Float[np.ndarr
         start = np.quantile(normal, share)
         excess = normal[normal > start] - start
         if len(excess) >= _FEWEST:
-            scale = min(_truncated_scale(excess, highest - start), flattest)
+            n_others = len(ordered) - n_normal
+            scale = min(_truncated_scale(excess, highest - start), _censored_scale(excess, highest - start, n_others))
+            scale = min(scale, flattest)
             flattest = _FLATTEST * scale if np.isinf(flattest) else flattest
             n_beyond = len(excess) / -np.expm1(-(highest - start) / scale)  # were the sample not truncated
             expected = np.maximum(expected, n_beyond * np.exp(-(ordered - start) / scale))
     return expected if expected.any() else np.full(len(ordered), np.inf)
+
+
+def _censored_scale(excess: Float[np.ndarray, " n"], end: float, n_others: int) -> float:
+    """The likeliest scale if ``n_others`` further rows, anomalies or not, lie beyond ``end``; no slope is flatter."""
+    return float((excess.sum() + n_others * end) / len(excess))
 
 
 def _truncated_scale(excess: Float[np.ndarray, " n"], end: float) -> float:
