@@ -34,6 +34,7 @@ def fit_detect_and_explain(checkpoint: str) -> None:
     numbers = np.random.default_rng(0).normal(size=(60, 30))
     numbers[:, 0] = np.where(numbers[:, 1] > 0, np.nan, numbers[:, 0])
     for dropout in (0.0, 0.1):  # many cells: another attention between them
+        Path(checkpoint).unlink(missing_ok=True)
         detector = NPTAD(random_state=0, n_members=2, settings=Settings(n_steps=3, attention_dropout=dropout))
         detector.fit(numbers, checkpoint=checkpoint).score_samples(numbers + 1)
 

@@ -392,7 +392,7 @@ class NPTAD(OutlierMixin, BaseEstimator):
         Examples
         --------
         >>> import numpy as np
-        >>> table = np.random.default_rng(0).normal(size=(300, 3))
+        >>> table = np.random.default_rng(0).normal(size=(500, 3))
         >>> table[:10] += 9
         >>> np.flatnonzero(NPTAD(random_state=0).fit_detect(table).anomaly).tolist()
         [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]
