@@ -145,7 +145,7 @@ def test_the_example_from_start_to_report(page, tmp_path):
     page.wait_for_selector("h1:text-is('Check the columns')")
     assert page.locator("#label option:checked").inner_text() == "booking = wrong"
     page.click("text=Find anomalies")
-    page.wait_for_selector("h1:has-text('of 96 rows look')")
+    page.wait_for_selector("h1:has-text('of 96 rows')")
     assert page.locator(".found tbody tr").count() == 6
     scores = read_table(download(page, "Scores as CSV", tmp_path))
     assert scores.num_rows == 96
@@ -184,7 +184,7 @@ def test_a_csv_with_categories_and_gaps(page, tmp_path):
     assert page.locator("tr.label th").inner_text() == "state"
     settings(page, share="1.7")
     page.click("text=Find anomalies")
-    page.wait_for_selector("h1:has-text('1 of 60 rows looks')")
+    page.wait_for_selector("h1:has-text('1 of 60 rows')")
     found = page.inner_text(".found tbody")
     assert "A017" in found
     assert "total" in found
@@ -252,7 +252,7 @@ def test_two_tabs_a_queue_and_cancel(page, server):
     third.click("text=Cancel")
     third.wait_for_selector("h1:text-is('Cancelled')")
     page.wait_for_selector("h1:text-is('Cancelled')")  # the first tab notices by itself
-    other.wait_for_selector("h1:has-text('of 60 rows look')")  # and the next job has had its turn
+    other.wait_for_selector("h1:has-text('of 60 rows')")  # and the next job has had its turn
 
 
 def test_without_script_the_page_works_too(chromium, server):
@@ -263,7 +263,7 @@ def test_without_script_the_page_works_too(chromium, server):
         page.click("text=Read the table")
         page.click("text=Find anomalies")
         page.wait_for_selector("h1:text-is('Finding anomalies')")
-        page.wait_for_selector("h1:has-text('of 60 rows look')")
+        page.wait_for_selector("h1:has-text('of 60 rows')")
 
 
 def test_the_keyboard_is_enough_and_a_phone_is_wide_enough(chromium, server):
@@ -288,7 +288,7 @@ def test_the_keyboard_is_enough_and_a_phone_is_wide_enough(chromium, server):
         page.keyboard.press("Enter")
         page.wait_for_selector("progress")
         assert fits(page)
-        page.wait_for_selector("h1:has-text('of 60 rows look')")
+        page.wait_for_selector("h1:has-text('of 60 rows')")
         assert fits(page)
 
 
