@@ -7,7 +7,7 @@ PIP := -m pip install --quiet --disable-pip-version-check
 UNIT_TESTS := tests/tables tests/io tests/nn tests/training tests/scoring tests/explain tests/models \
   tests/test_detector.py tests/test_accuracy.py
 
-.PHONY: demo test test-lowest torture lint results clean
+.PHONY: demo test test-lowest torture lint results docs wheel clean
 
 demo: .venv/demo
 	$(BIN)/nptad demo
@@ -37,6 +37,25 @@ results: .venv/installed
 	$(BIN)/nptad bench figures
 	$(BIN)/nptad bench tables
 
+# The documentation as pages in build/docs. They are built from copies in the same places, since they link to files
+# that are not in docs/. A broken link is an error.
+docs: .venv/docs
+	rm -rf build/docs build/docs-source && mkdir -p build/docs-source
+	tar cf - README.md CHANGELOG.md CONTRIBUTING.md LICENSE CITATION.cff docs benchmarks/README.md results/*.md \
+	  results/figures | tar xf - -C build/docs-source
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+	@echo "build/docs/README.html"
+
+# The wheel, checked, listed, and installed where nothing else is.
+wheel: .venv/docs
+	rm -rf build/wheel && mkdir -p build/wheel
+	$(BIN)/python -m build --wheel --outdir build/wheel .
+	$(BIN)/twine check --strict build/wheel/*.whl
+	$(BIN)/python -m zipfile --list build/wheel/*.whl
+	$(PYTHON) -m venv build/wheel/venv
+	build/wheel/venv/bin/python $(PIP) -c constraints.txt build/wheel/*.whl
+	cd build/wheel && venv/bin/nptad demo
+
 # The demo needs the core dependencies only; Ray, Spark and the browser tools of the tests are two more gigabytes.
 .venv/demo: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
@@ -45,6 +64,10 @@ results: .venv/installed
 
 .venv/installed: .venv/demo
 	$(BIN)/python $(PIP) -c constraints.txt -e ".[test,lint]"
+	touch $@
+
+.venv/docs: .venv/demo
+	$(BIN)/python $(PIP) -c constraints.txt -e ".[docs]"
 	touch $@
 
 .venv-lowest/installed: pyproject.toml constraints.txt

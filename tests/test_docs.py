@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+import subprocess
 import sys
 from importlib.metadata import version
 from pathlib import Path
@@ -88,6 +89,32 @@ def test_links_between_pages_lead_somewhere():
     for page in PAGES:
         for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text(encoding="utf-8")):
             assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+def test_the_reference_has_every_public_name():
+    text = (ROOT / "docs" / "reference.md").read_text(encoding="utf-8")
+    listed = re.findall(r"^::: nptad\.(\w+)$", text, flags=re.MULTILINE)
+    assert sorted(listed) == sorted(set(nptad.__all__) - {"__version__"})
+
+
+def test_the_site_has_every_page():
+    text = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+    assert [page.name for page in PAGES if str(page.relative_to(ROOT)) not in text] == []
+
+
+def test_the_site_is_built_without_a_warning(tmp_path):
+    pytest.importorskip("mkdocs", reason="the site needs the extra docs")
+    names = ["mkdocs.yml", "Makefile", "README.md", "CHANGELOG.md", "CONTRIBUTING.md", "LICENSE", "CITATION.cff"]
+    folders = ["docs", "src", "results", "benchmarks"]
+    for name in names + folders:
+        (tmp_path / name).symlink_to(ROOT / name)
+    (tmp_path / ".venv").mkdir()
+    (tmp_path / ".venv" / "bin").symlink_to(Path(sys.executable).parent)
+    (tmp_path / ".venv" / "docs").touch()
+    subprocess.run(["make", "docs", "-o", ".venv/docs"], cwd=tmp_path, check=True, capture_output=True, timeout=300)
+    page = (tmp_path / "build" / "docs" / "docs" / "reference.html").read_text(encoding="utf-8")
+    assert "fit_detect" in page
+    assert re.findall(r":[a-z]+:<code", page) == []  # roles of Sphinx
 
 
 def test_the_walk_names_files_that_exist_and_each_once():
