@@ -1,6 +1,8 @@
 """The figures of docs/scoring.md, drawn by the code that they explain.
 
-    python benchmarks/drawings.py     # writes docs/images/how-*.svg
+    python benchmarks/drawings.py
+
+Writes ``docs/images/how-*.svg``.
 """
 
 from __future__ import annotations
