@@ -10,13 +10,27 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from cyclopts import App, Parameter
-from cyclopts.validators import Number
+from cyclopts import App
 
 from nptad.cli.arguments import check_places, column_uses, refuse_mixture, refuse_two_results, row_numbers, writes_parts
 from nptad.cli.ending import one_line_at_the_end
+from nptad.cli.parameters import (
+    As,
+    Device,
+    Ignore,
+    Jobs,
+    Label,
+    Network,
+    Quiet,
+    SavedModel,
+    Seed,
+    Sheet,
+    Strict,
+    TableFile,
+    TimeLimit,
+)
 from nptad.errors import InputError
 from nptad.memory import memory_explained, require_libraries
 from nptad.training.launch import is_launched, launched_rank, run_together, take_part
@@ -36,34 +50,6 @@ app = App(
     and `nptad explain` then score and explain the rows of other tables.""",
 )
 app.register_install_completion_command(help="Make the shell complete nptad's commands and options.")
-
-TableFile = Annotated[str, Parameter(allow_leading_hyphen=True)]  # `-` is one
-Jobs = Annotated[int, Parameter(validator=Number(gte=1))]
-Seed = Annotated[int, Parameter(validator=Number(gte=0), help="The same seed gives the same result.")]
-SavedModel = Annotated[Path, Parameter(help="Directory that `nptad fit` wrote.")]
-Ignore = Annotated[str, Parameter(help="Columns to ignore, such as IDs, separated by commas; results include them.")]
-As = Annotated[
-    tuple[str, ...],
-    Parameter(
-        name="--as",
-        consume_multiple=False,
-        negative="",
-        help="How to use a column: `price=number` (also for times), `code=category` or `id=ignore`; may be repeated.",
-    ),
-]
-Strict = Annotated[bool, Parameter(help="Refuse a table that lacks a column or has one that the model does not know.")]
-Label = Annotated[
-    str | None,
-    Parameter(help="Column that marks known anomalies with 1, or `column=value`. It is only compared with the result."),
-]
-Network = Annotated[
-    bool, Parameter(help="Train the Non-Parametric Transformer and score by it, as in the paper; takes minutes.")
-]
-TimeLimit = Annotated[float | None, Parameter(help="Limit of the time that a network is trained, in seconds.")]
-Device = Annotated[str, Parameter(help="Device to compute on, such as `cpu` or `cuda`.")]
-Sheet = Annotated[str | None, Parameter(help="Sheet of an Excel workbook; by default the first that is not hidden.")]
-Quiet = Annotated[bool, Parameter(help="Do not print progress bars and notes.")]
-
 
 @app.command
 def detect(
