@@ -166,3 +166,9 @@ def test_members_are_averaged_and_views_of_one_member_hold_for_all():
     assert combined.by_view(new).shape == (2, 7, 3)
     each = [combined.score([new[0][:, [k]], new[1]]) for k in range(3)]
     np.testing.assert_allclose(combined.score(new), np.mean(each, axis=0))
+
+
+def test_scores_that_are_equal_but_for_rounding_make_no_tail():
+    """Distances in tables of few different values: a row twice as far as all others is odd, but not infinitely."""
+    distances = np.repeat([0.25, 0.5, np.nextafter(np.float32(0.5), np.float32(1))], [150, 45, 5])
+    assert Surprise.fit(distances).apply(np.array([1.0]))[0] < 20
