@@ -101,6 +101,16 @@ def test_what_many_rows_have_is_no_error(share):
     assert not gross_errors(x, layout, np.zeros(4)).any()
 
 
+def test_few_rows_of_a_wide_table_have_one():
+    """In each of 100 columns, another hundredth of the rows has a code that no other row has."""
+    random = np.random.default_rng(0)
+    x = random.normal(size=(600, 100))
+    for column in x.T:
+        column[random.permutation(600)[:6]] = random.uniform(20, 60)
+    found = gross_errors(x.astype(np.float32), CellLayout(100, ()), np.zeros(100))
+    assert 0 < (found > 0).sum() <= 30
+
+
 @pytest.mark.parametrize("n_rows", [1, 2, 19, 20, 21])
 @pytest.mark.parametrize("value", [0.0, np.nan, 5.0])
 def test_few_or_equal_rows_have_none(n_rows, value):

@@ -26,6 +26,9 @@ _RATE = 0.05
 _MOST = 0.02
 """Share of the rows that can have the same kind of error in one column."""
 
+_MOST_IN_ALL = 0.05
+"""Share of the rows that can have a gross error at all: in wide tables, many have a rare value by nature."""
+
 _MOST_RARE = 0.005
 """Share of the rows that can have rare categories of a column: one that more rows have is no slip."""
 
@@ -84,7 +87,8 @@ def gross_errors(
     evidence = np.zeros(len(x))
     for found in (_far_numbers(numbers, zeros), _rare_categories(codes), _many_gaps(x), _unreadable(x)):
         evidence = np.maximum(evidence, found)
-    return evidence
+    most = max(1, int(_MOST_IN_ALL * len(x)))
+    return np.where(evidence > np.sort(evidence)[-most - 1], evidence, 0.0) if len(x) > most else evidence
 
 
 def _far_numbers(numbers: Float[np.ndarray, "N D1"], zeros: Float[np.ndarray, " D1"] | None) -> np.ndarray:
