@@ -65,7 +65,7 @@ def fit_core(
     >>> np.flatnonzero(score.core.stands_out).tolist() == list(range(20)), len(score.kept)
     (True, 180)
     """
-    evidence = gross_errors(x, layout, zeros)
+    evidence, wrong_cell = gross_errors(x, layout, zeros)
     ordinary = np.flatnonzero(evidence == 0)
     advance(len(x) - len(ordinary))
     score = _fit_ordinary(x[ordinary], layout, seed, advance)
@@ -79,7 +79,7 @@ def fit_core(
         kept=ordinary[score.kept],
         training_scores=scores,
         row_keys=row_keys(x),
-        core=replace(score.core, stands_out=stands_out, reason=reason),
+        core=replace(score.core, stands_out=stands_out, reason=reason, wrong_cell=wrong_cell),
     )
 
 
@@ -112,7 +112,13 @@ def _fit_ordinary(
         kept,
         _as_logs(surprises, stands_out),
         row_keys(x),
-        Core(stands_out, np.where(np.isin(np.arange(len(x)), kept), -1, measure), n_top, float(agreement)),
+        Core(
+            stands_out,
+            np.where(np.isin(np.arange(len(x)), kept), -1, measure),
+            np.full(len(x), -1),
+            n_top,
+            float(agreement),
+        ),
     )
 
 
