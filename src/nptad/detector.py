@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from os import PathLike
 from pathlib import Path
 from typing import Any, Literal
@@ -20,7 +20,9 @@ from nptad.explain.result import Explanation
 from nptad.explain.similar import explain_views
 from nptad.memory import require_memory
 from nptad.models.fitted import FittedModel
+from nptad.models.living import judged, undone, updated
 from nptad.models.persist import load_model, save_model
+from nptad.models.records import Record, Upkeep, upkeep
 from nptad.nn.device import resolve_device
 from nptad.nn.rng import spawn_seeds
 from nptad.progress import progress_bar
@@ -520,6 +522,114 @@ class NPTAD(OutlierMixin, BaseEstimator):
         if isinstance(scorer, ViewScore):
             return explain_views(scorer, self.schema_, X, by_member, training_row, verbose=visible)
         return explain_rows(scorer.ensemble, self.schema_, X, by_member, verbose=visible)
+
+    def update(self, X: Any, *, most_rows: int | None = None) -> NPTAD:
+        """Add normal rows to those that rows are compared with, without learning the columns again.
+
+        The views and their calibration are fitted on the rows that the model knows and the new ones, which takes as
+        long as a fit. Standardisation stays; new categories and wider ranges are learnt. The training rows are then
+        those that the model knows, the oldest first, and row numbers count them. Not for networks and for models of a
+        table with anomalies in it.
+
+        Parameters
+        ----------
+        X : DataFrame, pyarrow.Table or 2-D array
+            Normal rows with all columns of the training table, such as those of last week.
+        most_rows : int, optional
+            How many rows the model may know; the oldest leave. By default 20,000, or as many as it knows already.
+
+        Returns
+        -------
+        NPTAD
+            The detector.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> random = np.random.default_rng(0)
+        >>> detector = NPTAD(random_state=0).fit(random.normal(size=(300, 2)))
+        >>> now = random.normal(loc=3, size=(400, 2))
+        >>> int((detector.predict(now[300:]) < 0).sum())
+        65
+        >>> detector = detector.update(now[:300], most_rows=300)
+        >>> int((detector.predict(now[300:]) < 0).sum())
+        0
+        """
+        check_is_fitted(self)
+        is_count = most_rows is None or (is_whole(most_rows) and most_rows >= 2)
+        require(is_count, "most_rows", "None or a whole number of at least 2", most_rows)
+        raw = read_columns(X)
+        self._change(lambda advance: updated(self.model_, raw, most_rows, advance))
+        return self
+
+    def accept(self, X: Any, reason: str = "") -> int:
+        """Say that rows are fine: they and rows like them stop alarming. Returns the number of the record.
+
+        A row is like an accepted one if no training row is nearer; the further away it is, the more it alarms. Several
+        accepted rows of a kind also tell how far apart its rows are. See :mod:`nptad.scoring.feedback`.
+
+        Parameters
+        ----------
+        X : DataFrame, pyarrow.Table or 2-D array
+            The rows, with all columns of the training table.
+        reason : str
+            Why, for :attr:`feedback_`.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> detector = NPTAD(random_state=0).fit(np.random.default_rng(0).normal(size=(300, 2)))
+        >>> odd = [[6.0, 6.1], [6.2, 6.0]]
+        >>> detector.predict(odd).tolist()
+        [-1, -1]
+        >>> number = detector.accept(odd[:1], reason="the new machine")
+        >>> detector.predict(odd).tolist()
+        [1, 1]
+        >>> detector.undo(number).predict(odd).tolist()
+        [-1, -1]
+        """
+        return self._judge(X, "accept", reason)
+
+    def reject(self, X: Any, reason: str = "") -> int:
+        """Say that rows are anomalies: they leave the training rows, and rows like them alarm more.
+
+        A row is like a rejected one if no training row is nearer. The false-alarm rate stays what it was. Parameters
+        and result are those of :meth:`accept`.
+        """
+        return self._judge(X, "reject", reason)
+
+    def undo(self, number: int) -> NPTAD:
+        """Take back the update or the judgement with this number in :attr:`feedback_`.
+
+        Scores are then as if it had not been, except that rows that have left for an update do not come back.
+        """
+        check_is_fitted(self)
+        self._change(lambda advance: undone(self.model_, number, advance))
+        return self
+
+    @property
+    def feedback_(self) -> tuple[Record, ...]:
+        """Updates and judgements since the fit, the latest last, each with its number, time and reason."""
+        return self.model_.records
+
+    @property
+    def upkeep_(self) -> Upkeep:
+        """Whether the model keeps up with the rows that it is updated with, or should be fitted again."""
+        n_rows = self.model_.scorer.n_calibration
+        return upkeep(self.model_.records, n_rows, default_rate(n_rows))
+
+    def _judge(self, X: Any, kind: Literal["accept", "reject"], reason: str) -> int:
+        check_is_fitted(self)
+        raw = read_columns(X)
+        self._change(lambda _: judged(self.model_, raw, kind, reason))
+        return self.feedback_[-1].id
+
+    def _change(self, change: Callable[[Callable[[float], None]], FittedModel]) -> None:
+        """Replace the model by a changed one; if the change fails, it stays."""
+        known = self.model_.scorer.n_calibration
+        with progress_bar("Updating", known, self.verbose and Ranks().is_first) as advance:
+            model = change(advance)
+        self.model_ = dataclasses.replace(model, offset=self._threshold(model.scorer))
 
     def save(self, directory: str | Path) -> None:
         """Write the fitted detector to a directory that :func:`nptad.load` reads; nothing in it can execute."""

@@ -71,7 +71,9 @@ def explain_views(
         if (training_row < 0).any():  # equal rows among new ones are a coincidence
             training_row = np.full(len(x), -1)
     if scores is None:
-        scores = np.where(training_row >= 0, score.training_scores[training_row], score.score(x))[:, None]
+        known = training_row >= 0
+        scores = score.score(x)[:, None]
+        scores[known, 0] = score.score_training_rows(x[known], training_row[known])
     at_once = max(1, min(_ROWS_AT_ONCE, len(score.kept) // 10))
     rows: list[RowExplanation] = []
     with progress_bar("Explaining", len(x), verbose) as advance:

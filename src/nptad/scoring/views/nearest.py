@@ -53,6 +53,10 @@ class NearestInRanges(View):
         """Distance of each row from the nearest training row."""
         return self._neighbours.nearest(self._cells(x))[0][:, None]
 
+    def score_others(self, places: np.ndarray) -> np.ndarray:
+        """Distance of some of the training rows from the nearest other one, (n,)."""
+        return self._neighbours.nearest(self._neighbours.rows[places], places)[0]
+
     def similar(self, x: np.ndarray, n_similar: int) -> np.ndarray:
         """The nearest training rows of each row, (m, n_similar) or fewer, nearest first."""
         return self._neighbours.several_nearest(self._cells(x), n_similar)
