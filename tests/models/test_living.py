@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
-from saved_models import change_tensors, config_of, reseal
 from scipy.stats import binom
-from tiny_detector import tiny
 
 import nptad
 from nptad import NPTAD, InputError, ModelFileError
 from nptad.models.records import MOST_RECORDS, Record, appended, records_from, upkeep
 from nptad.tables.encode import encode
+from saved_models import change_tensors, config_of, reseal
+from tiny_detector import tiny
 
 
 def table(n: int, seed: int, shift: float = 0.0) -> pd.DataFrame:
@@ -127,7 +127,7 @@ def test_a_change_that_fails_changes_nothing(detector):
 
 def test_the_same_update_twice_is_a_mistake(detector):
     detector.update(table(50, 1))
-    with pytest.raises(InputError, match="since its last update .record 1."):
+    with pytest.raises(InputError, match=r"since its last update .record 1."):
         detector.update(table(50, 1))
 
 
@@ -144,7 +144,7 @@ def test_a_network_and_a_table_with_anomalies_say_what_they_cannot():
         with pytest.raises(InputError, match="A model with a network cannot be"):
             change()
     contaminated = NPTAD(random_state=0, training="contaminated").fit(table(200, 0))
-    with pytest.raises(InputError, match="cannot be updated. Fit one on normal rows"):
+    with pytest.raises(InputError, match=r"cannot be updated. Fit one on normal rows"):
         contaminated.update(NEW)
     contaminated.accept(ODD[:10])
     assert contaminated.detect(ODD[10:]).anomaly.mean() < 0.2

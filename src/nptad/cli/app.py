@@ -31,14 +31,13 @@ from nptad.cli.parameters import (
     TableFile,
     TimeLimit,
 )
+from nptad.cli.reading import read_data
 from nptad.errors import InputError
-from nptad.memory import memory_explained, require_libraries
+from nptad.memory import memory_explained
 from nptad.training.launch import is_launched, launched_rank, run_together, take_part
 from nptad.wording import visible
 
 if TYPE_CHECKING:
-    from pyarrow import Table
-
     from nptad.detector import NPTAD
 
 app = App(
@@ -106,7 +105,7 @@ def detect(
     check_places(output, report)
     if model is not None:
         require_room(model)
-    table, ignored = _read(data, ignore, sheet)
+    table, ignored = read_data(data, ignore, sheet)
 
     # What imports torch, only after the cheap mistakes have been told.
     from nptad.cli.terminal import print_anomalies, print_json, print_quality
@@ -269,7 +268,7 @@ def score(
 
     output_format(output)
     check_places(output)
-    table, ignored = _read(data, ignore, sheet, model)
+    table, ignored = read_data(data, ignore, sheet, model)
 
     from nptad.cli.terminal import console_for_notes, counts, print_json, print_quality
     from nptad.detector import load
@@ -322,7 +321,7 @@ def explain(
     """
     from nptad.tables.selection import select_columns
 
-    features = select_columns(*_read(data, ignore, sheet, model)).features
+    features = select_columns(*read_data(data, ignore, sheet, model)).features
     chosen = row_numbers(rows, features.num_rows)
 
     from nptad.cli.terminal import print_explanation, print_json
@@ -360,6 +359,8 @@ def demo(*, seed: Seed = 0) -> None:
     run_demo(seed)
 
 
+app.command("nptad.cli.living:update", help="Add normal rows to a saved model, without learning the columns again.")
+app.command("nptad.cli.living:feedback", help="Tell a saved model which rows are fine and which are anomalies.")
 app.command("nptad.web.command:serve", help="Find anomalies in the browser: drop a table on a page.")
 if find_spec("pooch") and find_spec("psutil"):  # the extra `bench` is installed
     app.command(
@@ -413,7 +414,7 @@ def _fit(
     from nptad.training.distributed import joined
 
     with joined(choices["device"]) as ranks:
-        table, ignored = _read(data, ignore, sheet)
+        table, ignored = read_data(data, ignore, sheet)
         require_columns(ignored, table.column_names)
         detector = _detector(table.column_names, **choices)
         set_aside(detector, ignored)
@@ -424,17 +425,6 @@ def _fit(
     if checkpoint is not None:
         Path(checkpoint).unlink(missing_ok=True)  # not before all that was learnt is in the model
     return _facts(detector)
-
-
-def _read(data: str, ignore: str, sheet: str | None, model: Path | None = None) -> tuple[Table, list[str]]:
-    """A table, and the names of its columns to ignore; one that a model is to score is read like its training table."""
-    from nptad.io.sources import read_source
-    from nptad.models.folder import read_schema
-    from nptad.tables.selection import column_names
-
-    table, keys = read_source(data, () if model is None else read_schema(model).text_columns, sheet)
-    require_libraries()
-    return table, [*keys, *column_names(ignore, table.column_names)]
 
 
 def _detector(
@@ -489,5 +479,8 @@ def _facts(detector: NPTAD) -> dict[str, Any]:
         "rows": schema.n_rows,
         "columns": [{"name": str(c.name), "kind": c.kind, "role": c.role} for c in schema.columns],
         "threshold": -detector.offset_,
+        "changes": len(detector.feedback_),
+        "fit_again": detector.upkeep_.is_due,
+        "upkeep": detector.upkeep_.text(),
         "network": network,
     }

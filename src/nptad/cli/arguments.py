@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from nptad.tables.schema import Use
 
 
-def row_numbers(text: str, n_rows: int) -> list[int]:
-    """The row numbers in a list of numbers and ranges, counted from 0.
+def row_numbers(text: str, n_rows: int, option: str = "--rows") -> list[int]:
+    """The row numbers in a list of numbers and ranges, counted from 0; ``option`` has it in messages.
 
     >>> row_numbers("3,5-7", 10)
     [3, 5, 6, 7]
@@ -30,12 +30,12 @@ def row_numbers(text: str, n_rows: int) -> list[int]:
         found = re.fullmatch(r"([0-9]+)(?:-([0-9]+))?", part)
         first, last = (int(found[1]), int(found[2] or found[1])) if found else (1, 0)
         if first > last:
-            raise InputError(f"--rows {text!r} is not a list of row numbers such as 3,17 or 5-9.")
+            raise InputError(f"{option} {text!r} is not a list of row numbers such as 3,17 or 5-9.")
         if last >= n_rows:
             raise InputError(f"There is no row {last}: the table has {plural(n_rows, 'row')}, counted from 0.")
         rows += range(first, last + 1)
     if not rows:
-        raise InputError("--rows is empty; give row numbers such as 3,17 or 5-9.")
+        raise InputError(f"{option} is empty; give row numbers such as 3,17 or 5-9.")
     return rows
 
 

@@ -16,8 +16,11 @@ from nptad.metrics import judge
 from nptad.wording import CONTROLS, cell, estimate, figure, percent, plural, visible
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import pyarrow as pa
 
+    from nptad.models.records import Record
     from nptad.scoring.calibrate import Detection
 
 _JSON_CONTROLS = {code: f"\\u{code:04x}" for code in CONTROLS if code >= 127}
@@ -133,6 +136,19 @@ def print_explanation(explanation: Explanation) -> None:
             console.print(f"Attended training rows: {rows}.", markup=False)
 
 
+def print_records(records: Sequence[Record]) -> None:
+    """Print what happened to a model since it was fitted."""
+    said = {"update": "added", "accept": "fine", "reject": "anomalies"}
+    table = Table(*(Column(name, justify="right") for name in ("number", "rows", "flagged before")), "what")
+    table.add_column("when", no_wrap=True)
+    table.add_column("reason", overflow="fold")
+    for record in records:
+        counted = (str(record.id), f"{record.n_rows:,}", f"{record.n_flagged:,}")
+        when = record.time[:16].replace("T", " ")
+        table.add_row(*counted, said[record.kind], Text(visible(when)), Text(visible(record.reason)))
+    Console().print(table)
+
+
 def print_model(facts: dict[str, Any]) -> None:
     """Print what a model was fitted on."""
     console = Console()
@@ -150,6 +166,10 @@ def print_model(facts: dict[str, Any]) -> None:
         soft_wrap=True,
     )
     console.print("Columns: " + ", ".join(kinds), markup=False, soft_wrap=True)
+    if facts["changes"]:
+        changes = plural(facts["changes"], "change")
+        since = f"{changes} since the fit (nptad feedback MODEL --list). {facts['upkeep']}"
+        console.print(since.strip(), markup=False, soft_wrap=True)
     if network:
         table = Table("name", "value", title="Settings", title_justify="left")
         for name, value in network["settings"].items():

@@ -162,7 +162,9 @@ def _joined(first: Feedback, second: Feedback) -> Feedback:
 
 def _refitted(model: FittedModel, rows: np.ndarray, origin: np.ndarray, advance: _Advance) -> FittedModel:
     schema = recounted(model.schema, rows)
-    score = ViewScore.fit(rows, schema.layout, _views_of(model, "changed").seed, advance=advance)
+    before = _views_of(model, "changed")
+    per_row = len(before.kept) / len(rows)  # progress is counted in the rows of before
+    score = ViewScore.fit(rows, schema.layout, before.seed, advance=lambda n: advance(n * per_row))
     changed = replace(model, schema=schema, origin=origin[score.kept])
     return _with_feedback(changed, score, model.feedback)
 

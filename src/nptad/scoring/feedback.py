@@ -93,7 +93,7 @@ class Likeness:
             judged[alarms] = np.maximum(judged[alarms], self._surprise.smooth(nearness) + np.log(_ALARM_SHARE))
         fine = np.flatnonzero((like >= 0) & ~rejected[like])
         at_most = self.distances.smooth(distance[fine] * (self.usual / self._units[like[fine]]))
-        judged[fine] = np.minimum(judged[fine], at_most)
+        judged[fine] = np.minimum(judged[fine], at_most) + 0.0  # no -0
         return judged
 
     def find(
