@@ -147,7 +147,7 @@ def _refuse_ordinary(score: ViewScore, x: np.ndarray) -> None:
     most = max(1, int(_MOST_LEAVING * len(score.rows)))
     if equal.max() > most:
         raise InputError(
-            f"Row {int(equal.argmax())} equals {plural(int(equal.max()), 'row')} of the {len(score.rows):,} that the "
+            f"A row to reject equals {plural(int(equal.max()), 'row')} of the {len(score.rows):,} that the "
             "model knows: in these columns nothing tells it from ordinary rows. Nothing was changed."
         )
 
