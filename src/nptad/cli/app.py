@@ -14,7 +14,15 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from cyclopts import App
 
-from nptad.cli.arguments import check_places, column_uses, refuse_mixture, refuse_two_results, row_numbers, writes_parts
+from nptad.cli.arguments import (
+    check_places,
+    column_uses,
+    refuse_mixture,
+    refuse_two_results,
+    refuse_with_stream,
+    row_numbers,
+    writes_parts,
+)
 from nptad.cli.ending import one_line_at_the_end
 from nptad.cli.parameters import (
     As,
@@ -219,6 +227,7 @@ def score(
     ignore: Ignore = "",
     label: Label = None,
     strict: Strict = False,
+    stream: bool = False,
     jobs: Jobs | None = None,
     engine: Literal["local", "ray"] = "local",
     device: Device = "auto",
@@ -228,7 +237,7 @@ def score(
     """Score the rows of a table with a saved model.
 
     With a directory as output, files of any size are scored part by part. If the command was stopped, run it again: it
-    continues.
+    continues. With `--stream`, each JSON line on standard input becomes a JSON line on standard output at once.
 
     Parameters
     ----------
@@ -245,6 +254,9 @@ def score(
         Share of the normal rows to flag; by default 0.01.
     reasons : bool
         Write the reasons of the flagged rows.
+    stream : bool
+        Score JSON lines as they arrive on standard input, until it ends or the command is stopped. A line that cannot
+        be read becomes a line with an `error`.
     jobs : int
         With a directory: number of processes; by default one for each core, or one for each GPU.
     engine : {"local", "ray"}
@@ -252,6 +264,13 @@ def score(
     json : bool
         Print a summary as JSON on standard output; needs an output file.
     """
+    if stream:
+        refused = {"--fdr": fdr, "--label": label, "--sheet": sheet, "--strict": strict, "--jobs": jobs, "--json": json}
+        refuse_with_stream(data, output, {**refused, "--engine ray": engine == "ray"})
+        from nptad.cli.stream import run_stream
+
+        run_stream(model, ignore, false_alarm_rate, reasons, device, quiet)
+        return
     refuse_mixture(data, output, sheet, fdr, label, jobs, engine, json)
     if writes_parts(output):
         from nptad.scale.arrow import ScoringOptions

@@ -112,6 +112,15 @@ def refuse_mixture(
     refuse_two_results(output, json)
 
 
+def refuse_with_stream(data: str, output: str, refused: dict[str, object]) -> None:
+    """Refuse what a stream cannot have: files, and options (by their names) that need all rows at once."""
+    if (data, output) != ("-", "-"):
+        raise InputError("--stream reads JSON lines from standard input and writes to standard output; give - as data.")
+    given = [name for name, value in refused.items() if value]
+    if given:
+        raise InputError(f"{given[0]} is not for --stream, whose rows are judged one by one.")
+
+
 def refuse_two_results(output: str | None, json: bool) -> None:
     """Refuse to write both a table and a summary to standard output."""
     if json and output == "-":
