@@ -81,7 +81,7 @@ def odd_rows() -> pd.DataFrame:
 
 
 class Originals:
-    """Saved models, one of them updated and told about rows, and a checkpoint with the function that goes on from it."""
+    """Saved models, one of them updated and told about rows, and a checkpoint."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder

@@ -380,6 +380,7 @@ def demo(*, seed: Seed = 0) -> None:
 
 app.command("nptad.cli.living:update", help="Add normal rows to a saved model, without learning the columns again.")
 app.command("nptad.cli.living:feedback", help="Tell a saved model which rows are fine and which are anomalies.")
+app.command("nptad.cli.monitor:monitor", help="Show how flags, scores and columns of scored files change over time.")
 app.command("nptad.web.command:serve", help="Find anomalies in the browser: drop a table on a page.")
 if find_spec("pooch") and find_spec("psutil"):  # the extra `bench` is installed
     app.command(

@@ -149,6 +149,33 @@ def print_records(records: Sequence[Record]) -> None:
     Console().print(table)
 
 
+def print_periods(facts: dict[str, Any]) -> None:
+    """Print the files or days of `nptad monitor`."""
+    numbers = ("rows", "flagged", "share", "by chance", "mean score", "high scores")
+    table = Table(
+        Column(facts["by"], overflow="fold", min_width=10),
+        *(Column(name, justify="right") for name in numbers),
+        Column("columns that differ", overflow="fold"),
+        title=f"{facts['statement']}.",
+        title_justify="left",
+    )
+    for period in facts["periods"]:
+        table.add_row(
+            Text(visible(period["name"])),
+            f"{period['n_rows']:,}",
+            Text(f"{period['n_flagged']:,}", style="bold" if period["is_high"] else ""),
+            percent(period["share"]),
+            f"{period['low']:,} to {period['high']:,}",
+            figure(period["mean_score"]),
+            figure(period["high_score"]),
+            Text(visible(", ".join(period["drift"]))),
+        )
+    console = Console()
+    console.print(table)
+    if facts["upkeep"]:
+        console.print(facts["upkeep"], markup=False, soft_wrap=True)
+
+
 def print_model(facts: dict[str, Any]) -> None:
     """Print what a model was fitted on."""
     console = Console()

@@ -84,7 +84,7 @@ class LineScorer:
         results: list[dict[str, Any]] = []
         groups: dict[Any, list[tuple[int, dict[str, Any]]]] = {}
         for place, line in enumerate(lines):
-            result = {self.names["row"]: self._rows + place}
+            result: dict[str, Any] = {self.names["row"]: self._rows + place}
             try:
                 row = _parsed(line)
                 result |= {name: _plain(row[name]) for name in self._ignore if name in row}
@@ -184,7 +184,7 @@ def _blocks(source: int, stop: int) -> Iterator[list[bytes | None]]:
         ended = not data
         rest += data if data else b"\n"
         lines: list[bytes | None] = []
-        *whole, last = bytes(rest).split(b"\n") if b"\n" in rest else [rest]
+        *whole, last = bytes(rest).split(b"\n")
         for line in whole:
             if too_long or len(line) > LONGEST_LINE:
                 lines.append(None)

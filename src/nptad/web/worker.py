@@ -17,6 +17,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -55,10 +56,12 @@ def work(server: Parent) -> None:
         os.nice(5)  # the page comes first
     try:
         with memory_explained():
-            if do == "detect":
-                done = detect(**task, tell=tell)
-            else:
-                done = (inspect if do == "inspect" else judge)(**task)
+            tasks: dict[str, Callable[..., dict[str, Any]]] = {
+                "inspect": inspect,
+                "judge": judge,
+                "detect": partial(detect, tell=tell),
+            }
+            done = tasks[do](**task)
         tell({"done": done})
     except NPTADError as error:
         tell({"failed": str(error)})
