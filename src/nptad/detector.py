@@ -239,7 +239,10 @@ class NPTAD(OutlierMixin, BaseEstimator):
     ) -> tuple[ViewScore, RowScores]:
         seed = ranks.from_first(lambda: spawn_seeds(self.random_state, 1))[0]
         with progress_bar("Fitting", len(x), self.verbose and ranks.is_first) as advance:
-            scorer = (fit_core if contaminated else ViewScore.fit)(x, schema.layout, seed, advance=advance)
+            if contaminated:
+                scorer = fit_core(x, schema.layout, seed, advance, schema.zeros)
+            else:
+                scorer = ViewScore.fit(x, schema.layout, seed, advance=advance)
         scores = scorer.training_scores
         return scorer, RowScores(scores[:, None], scores, np.arange(len(x)))
 
