@@ -44,7 +44,8 @@ from nptad.scoring.standing_out import FALSE_DISCOVERY_RATE
 from nptad.scoring.view_score import ViewScore
 from nptad.settings import Settings, default_members, default_settings
 from nptad.tables.encode import encode
-from nptad.tables.frames import backend_of, read_blocks, read_columns
+from nptad.tables.frames import backend_of, identity_of, read_blocks, read_columns
+from nptad.tables.identity import Identity
 from nptad.tables.layout import without_unreadable
 from nptad.tables.schema import Schema, Use, learn_schema
 from nptad.training.checkpoint import History
@@ -400,9 +401,11 @@ class NPTAD(OutlierMixin, BaseEstimator):
         raw = read_columns(X)
         if self._has_network():
             rate = make_rule(None, max(DEFAULT_RATE, 1 / max(1, raw.n_rows)) if share is None else share, raw.n_rows)
-            return self._detect(rate, [self._fit(raw, contaminated=False, score_all=True)], raw.backend)
-        rule = DecisionRule("fdr", FALSE_DISCOVERY_RATE) if share is None else DecisionRule("share", share)
-        return self._judge_table(rule, self._fit(raw, contaminated=True), raw.backend)
+            found = self._detect(rate, [self._fit(raw, contaminated=False, score_all=True)], raw.backend)
+        else:
+            rule = DecisionRule("fdr", FALSE_DISCOVERY_RATE) if share is None else DecisionRule("share", share)
+            found = self._judge_table(rule, self._fit(raw, contaminated=True), raw.backend)
+        return dataclasses.replace(found, identity=self._identity(raw))
 
     def _judge_table(self, rule: DecisionRule, scored: RowScores, backend: str) -> Detection:
         """Flag the rows of a contaminated training table that stand out, or a share of them."""
@@ -471,7 +474,10 @@ class NPTAD(OutlierMixin, BaseEstimator):
         drift: tuple[str, ...] = ()
         if (found.training_row < 0).any():
             drift = batch.drift(self.model_.compared_rows[1], self.model_.scorer, found.anomaly)
-        return dataclasses.replace(found, drift=drift, notes=batch.notes)
+        return dataclasses.replace(found, drift=drift, notes=batch.notes, identity=self._identity(X))
+
+    def _identity(self, table: Any) -> Identity:
+        return identity_of(table).with_keys(self.schema_.keys)
 
     def decision_rule(self, fdr: float | None = None, false_alarm_rate: float | None = None) -> DecisionRule:
         """The rule by which :meth:`detect` flags rows at these rates."""
@@ -518,8 +524,10 @@ class NPTAD(OutlierMixin, BaseEstimator):
         check_is_fitted(self)
         scorer, visible = self.model_.scorer, bool(self.verbose)
         if isinstance(scorer, ViewScore):
-            return explain_views(scorer, self.schema_, X, by_member, training_row, verbose=visible)
-        return explain_rows(scorer.ensemble, self.schema_, X, by_member, verbose=visible)
+            explained = explain_views(scorer, self.schema_, X, by_member, training_row, verbose=visible)
+        else:
+            explained = explain_rows(scorer.ensemble, self.schema_, X, by_member, verbose=visible)
+        return explained.identified(self._identity(X))
 
     def save(self, directory: str | Path) -> None:
         """Write the fitted detector to a directory that :func:`nptad.load` reads; nothing in it can execute."""

@@ -7,7 +7,6 @@ import sys
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import asdict
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -41,6 +40,9 @@ if TYPE_CHECKING:
 
     from nptad.detector import NPTAD
 
+FIRST_ROW = 1
+"""The number of the first row of a table, as spreadsheets and databases count."""
+
 app = App(
     name="nptad",
     suppress_keyboard_interrupt=False,  # one_line_at_the_end says what it means for files
@@ -50,6 +52,7 @@ app = App(
     and `nptad explain` then score and explain the rows of other tables.""",
 )
 app.register_install_completion_command(help="Make the shell complete nptad's commands and options.")
+
 
 @app.command
 def detect(
@@ -119,6 +122,7 @@ def detect(
         ignore=ignored,
         label=label,
         share=share,
+        first_row=FIRST_ROW,
         explain_at_least=max(top, EXPLAINED_ROWS),
         explain_at_most=None if output is not None else LISTED_ROWS,
     )
@@ -134,7 +138,7 @@ def detect(
             print_json(summary)
     if output == "-" or json:
         return
-    print_anomalies(result.explanation[: max(top, 1)], result.detection, result.carried)
+    print_anomalies(result.explanation[: max(top, 1)], result)
     if result.labels is not None:
         print_quality(result.detection, result.labels)
 
@@ -283,6 +287,7 @@ def score(
         false_alarm_rate=false_alarm_rate,
         reasons=reasons,
         strict=strict,
+        first_row=FIRST_ROW,
     )
     write_table(result.table(), output)
     if json:
@@ -315,22 +320,23 @@ def explain(
     data : str
         Table: a file or any other source that `nptad detect` takes; `-` for standard input.
     rows : str
-        Row numbers, counted from 0, such as `3,17` or `5-9`.
+        Row numbers as the other commands print them, counted from 1 below the header, such as `3,17` or `5-9`.
     json : bool
         Print as JSON.
     """
-    from nptad.tables.selection import select_columns
+    from nptad.tables.selection import require_columns
 
-    features = select_columns(*_read(data, ignore, sheet, model)).features
-    chosen = row_numbers(rows, features.num_rows)
+    table, ignored = _read(data, ignore, sheet, model)
+    require_columns(ignored, table.column_names)
+    chosen = row_numbers(rows, table.num_rows)
 
-    from nptad.cli.terminal import print_explanation, print_json
+    from nptad.cli.terminal import explained_rows, print_explanation, print_json
     from nptad.detector import load
     from nptad.pipeline import explain_table
 
-    explanation = explain_table(load(model, device), features, chosen)
+    explanation = explain_table(load(model, device), table, chosen, ignore=ignored, first_row=FIRST_ROW)
     if json:
-        print_json([asdict(why) for why in explanation])
+        print_json(explained_rows(explanation))
     else:
         print_explanation(explanation)
 
@@ -407,7 +413,7 @@ def _fit(
     data: str, model: str, ignore: str, sheet: str | None, checkpoint: str | None, **choices: Any
 ) -> dict[str, Any] | None:
     """Fit and save a model; what was learnt, or None if another process trains with this one and saves it."""
-    from nptad.pipeline import set_aside
+    from nptad.pipeline import read_numbered, set_aside
     from nptad.tables.selection import require_columns
     from nptad.training.distributed import joined
 
@@ -416,7 +422,7 @@ def _fit(
         require_columns(ignored, table.column_names)
         detector = _detector(table.column_names, **choices)
         set_aside(detector, ignored)
-        detector.fit(table, checkpoint=checkpoint)
+        detector.fit(read_numbered(table, FIRST_ROW), checkpoint=checkpoint)
     if not ranks.is_first:
         return None
     detector.save(model)

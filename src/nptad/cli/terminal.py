@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,17 +14,19 @@ from rich.text import Text
 from nptad.explain.result import CellReason, Explanation
 from nptad.explain.sentences import headline, interval_text, reasons_text
 from nptad.metrics import judge
+from nptad.tables.identity import title
 from nptad.wording import CONTROLS, cell, estimate, figure, percent, plural, visible
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
+    from nptad.pipeline import TableResult
     from nptad.scoring.calibrate import Detection
 
 _JSON_CONTROLS = {code: f"\\u{code:04x}" for code in CONTROLS if code >= 127}
 """Control characters that JSON does not escape."""
 
 _CARRIED = 3  # carried columns shown next to the row number
+_WIDE = 100  # letters of a line in which there is room for more columns
+_BESIDE, _BESIDE_IN_NARROW = 3, 1  # columns shown next to the row number, if there are fewer carried ones
 _ATTENDED_ROWS = 5  # attended or similar training rows shown for a row
 
 
@@ -38,25 +41,33 @@ def print_json(value: Any) -> None:
     print(text.translate(_JSON_CONTROLS))
 
 
-def print_anomalies(shown: Explanation, detection: Detection, carried: pa.Table) -> None:
-    """Print the most anomalous rows with their reasons."""
+def print_anomalies(shown: Explanation, result: TableResult) -> None:
+    """Print the most anomalous rows with what tells them apart, and with their reasons."""
+    console, detection, carried = Console(), result.detection, result.carried
+    room = _BESIDE if console.width >= _WIDE else _BESIDE_IN_NARROW
     names = carried.column_names[:_CARRIED]
+    features = [column.name for column in result.detector.schema_.columns if column.kind != "ignored"]
+    features = features[: max(0, room - len(names))]
     table = Table(
         Column("row", justify="right"),
-        *(Column(Text(visible(name)), overflow="ellipsis", max_width=16) for name in names),
+        *(Column(Text(visible(str(name))), overflow="ellipsis", max_width=16) for name in [*names, *features]),
         *(Column(name, justify="right") for name in ("score", "p-value")),
         "flag",
         Column("reasons", overflow="fold"),  # whatever the width, all of a long column name is shown
         title=f"{headline(detection)}.",
         title_justify="left",
+        caption=result.columns.identity.said,
+        caption_justify="left",
     )
     for why in shown:
+        seen = {reason.column: reason.seen for reason in why.reasons}
         # Cells are the user's: as Text, rich looks for no markup in them.
-        values = [Text(cell(carried[name][why.row].as_py())) for name in names]
+        beside = [carried[name][why.row].as_py() for name in names] + [seen[name] for name in features]
+        values = [Text(cell(value)) for value in beside]
         flag = "anomaly" if detection.anomaly[why.row] else ""
         p_value = figure(detection.p_value[why.row], 2)
-        table.add_row(str(why.row), *values, figure(why.score), p_value, flag, Text(reasons_text(why)))
-    Console().print(table)
+        table.add_row(Text(str(why.called)), *values, figure(why.score), p_value, flag, Text(reasons_text(why)))
+    console.print(table)
 
 
 def counts(detection: Detection, labels: np.ndarray | None) -> dict[str, Any]:
@@ -94,9 +105,24 @@ def _expected(reason: CellReason) -> str:
     return "" if reason.expected is None else estimate(reason.expected)
 
 
+def explained_rows(explanation: Explanation) -> list[dict[str, Any]]:
+    """Explained rows for JSON; rows have their numbers in the files, also training rows."""
+    called = explanation.training.label
+    rows = []
+    for why in explanation:
+        row: dict[str, Any] = asdict(why)
+        row["row"] = row.pop("label")
+        row["key"] = {name: None if value is None else cell(value) for name, value in why.key.items()}
+        row["similar_rows"] = [called(place) for place in why.similar_rows]
+        for training in [*row["attended_rows"], *([row["nearest"]] if row["nearest"] else [])]:
+            training["row"] = called(training["row"])
+        rows.append(row)
+    return rows
+
+
 def print_explanation(explanation: Explanation) -> None:
     """Print for each row its cells, its nearest training row, and the views or the attended training rows."""
-    console = Console()
+    console, training = Console(), explanation.training
     for why in explanation:
         by_network = not why.by_view
         texts = ("seen", "expected", "similar row") if by_network else ("seen", "similar rows", "view")
@@ -105,7 +131,7 @@ def print_explanation(explanation: Explanation) -> None:
             "column",
             *(Column(name, overflow="ellipsis", max_width=30) for name in texts),
             *(Column(name, justify="right") for name in numbers),
-            title=f"Row {why.row}, score {figure(why.score)}",
+            title=Text(f"{title(why.called, why.key)}, score {figure(why.score)}"),
             title_justify="left",
         )
         for reason in why.reasons:
@@ -124,12 +150,16 @@ def print_explanation(explanation: Explanation) -> None:
             console.print(f"Contribution of each view: {views}.", markup=False)
         if why.nearest is not None:
             distance = f"{figure(why.nearest.distance, 2)} times the usual distance"
-            console.print(f"The nearest training row is {why.nearest.row}, at {distance}.", markup=False)
+            console.print(
+                f"The nearest training row is {training.label(why.nearest.row)}, at {distance}.", markup=False
+            )
         if why.similar_rows:
-            rows = ", ".join(map(str, why.similar_rows[:_ATTENDED_ROWS]))
+            rows = ", ".join(str(training.label(row)) for row in why.similar_rows[:_ATTENDED_ROWS])
             console.print(f"Training rows that are similar in the other cells: {rows}.", markup=False)
         if why.attended_rows:
-            rows = ", ".join(f"{row.row} ({percent(row.weight)})" for row in why.attended_rows[:_ATTENDED_ROWS])
+            rows = ", ".join(
+                f"{training.label(row.row)} ({percent(row.weight)})" for row in why.attended_rows[:_ATTENDED_ROWS]
+            )
             console.print(f"Attended training rows: {rows}.", markup=False)
 
 

@@ -58,6 +58,7 @@ def render(summary: dict[str, Any]) -> str:
         policy=_policy(style, script),
         data=Markup(_script_json(summary)),
         limits=HEAT_LIMITS,
+        places={anomaly["row"]: place for place, anomaly in reversed([*enumerate(summary["anomalies"], 1)])},
         shown_columns=SHOWN_COLUMNS,
         heat_columns=HEAT_COLUMNS,
         **{name: Markup(picture) for name, picture in drawn.items()},

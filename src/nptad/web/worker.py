@@ -115,7 +115,7 @@ def detect(
     hear = _listener(Pace(expected_work(n_rows, n_features, flagged)), tell)
     with listening(hear), warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        result = detect_table(table, detector, label=label, share=chosen.share)
+        result = detect_table(table, detector, label=label, share=chosen.share, first_row=1)
         hear("Writing", 0, 1)
         unfinished = home / jobs.UNFINISHED
         unfinished.mkdir(mode=0o700)
@@ -165,6 +165,7 @@ def _digest(summary: dict[str, Any]) -> dict[str, Any]:
     return {
         **{name: summary["result"][name] for name in ("statement", "meaning", "notes", "n_flagged")},
         "names": summary["key_columns"][:1],
+        "rows_are": summary["rows_are"],
         "labelled": summary["labels"] is not None,
         "rows": [
             {
