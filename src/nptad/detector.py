@@ -11,6 +11,7 @@ from typing import Any, Literal
 import numpy as np
 from scipy.stats import rankdata
 from sklearn.base import BaseEstimator, OutlierMixin
+from sklearn.utils import estimator_html_repr
 from sklearn.utils.validation import check_is_fitted
 
 from nptad.errors import InputError, ModelFileError, TrainingError, warn
@@ -19,6 +20,7 @@ from nptad.explain.batch import Batch
 from nptad.explain.result import Explanation
 from nptad.explain.similar import explain_views
 from nptad.memory import require_memory
+from nptad.models.display import fitted_html
 from nptad.models.fitted import FittedModel
 from nptad.models.persist import load_model, save_model
 from nptad.nn.device import resolve_device
@@ -528,6 +530,49 @@ class NPTAD(OutlierMixin, BaseEstimator):
         else:
             explained = explain_rows(scorer.ensemble, self.schema_, X, by_member, verbose=visible)
         return explained.identified(self._identity(X))
+
+    def report(
+        self,
+        X: Any,
+        path: str | Path,
+        *,
+        fdr: float | None = None,
+        false_alarm_rate: float | None = None,
+        label: str | None = None,
+        source: str = "table",
+    ) -> Detection:
+        """Score rows as :meth:`detect` does, and write the report on them to an HTML file.
+
+        Parameters
+        ----------
+        X : DataFrame, pyarrow.Table or 2-D array
+            The rows, usually new ones.
+        path : path
+            The file; one that is there is replaced.
+        fdr, false_alarm_rate : float, optional
+            Those of :meth:`detect`.
+        label : str, optional
+            Column that marks known anomalies with 1, or ``column=value``; the result is only compared with it.
+        source : str
+            What the report calls the table.
+
+        Returns
+        -------
+        Detection
+            What :meth:`detect` returns.
+        """
+        check_is_fitted(self)
+        from nptad.report import report_rows  # up, only if a report is asked for
+
+        return report_rows(self, X, path, fdr=fdr, false_alarm_rate=false_alarm_rate, label=label, source=source)
+
+    def _repr_html_inner(self) -> str:
+        """What a notebook shows: what was learnt, above the parameters that scikit-learn shows."""
+        return (fitted_html(self.model_) if hasattr(self, "model_") else "") + str(estimator_html_repr(self))
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
+        bundle: dict[str, str] = super()._repr_mimebundle_(**kwargs)
+        return bundle | ({"text/html": self._repr_html_inner()} if "text/html" in bundle else {})
 
     def save(self, directory: str | Path) -> None:
         """Write the fitted detector to a directory that :func:`nptad.load` reads; nothing in it can execute."""

@@ -151,11 +151,16 @@ def score_table(
 ) -> TableResult:
     """Score the rows of a table with a fitted detector; explain the flagged ones if ``reasons`` is true.
 
+    The table may also be an array, if the detector was fitted on one.
+
     ``strict`` is that of :meth:`nptad.NPTAD.detect`, ``first_row`` that of :func:`detect_table`.
     """
-    whole = to_arrow(table)
-    selection = select_columns(whole, ignore, label)
-    columns = read_numbered(table, first_row).set_aside(selection.carried.column_names)
+    columns, whole = read_numbered(table, first_row), pa.table({})
+    selection = Selection(whole, None, whole, whole)
+    if columns.named or ignore or label is not None:
+        whole = to_arrow(table)
+        selection = select_columns(whole, ignore, label)
+        columns = columns.set_aside(selection.carried.column_names)
     detection = detector.detect(columns, fdr=fdr, false_alarm_rate=false_alarm_rate, strict=strict)
     flagged = detection.ranking()[: int(detection.anomaly.sum()) if reasons else 0]
     explanation = explain_table(detector, columns, flagged, detection)

@@ -80,7 +80,7 @@ def test_demo_prints_f1_auroc_and_ten_rows_with_reasons(tiny_demo, capsys):
     assert len(rows) == 10
     assert all(re.search(r"(expected|has) \d", line) for line in rows)
     assert all(1 <= len(re.findall(r" is ", line)) <= 3 for line in rows)
-    scores = [float(line.split("│")[5]) for line in rows]
+    scores = [float(line.split("│")[2]) for line in rows]
     assert scores == sorted(scores, reverse=True)
     assert "Training" in err
     assert "Training" not in out

@@ -216,6 +216,7 @@ def score(
     /,
     *,
     output: TableFile = "-",
+    report: Path | None = None,
     fdr: float | None = None,
     false_alarm_rate: float | None = None,
     reasons: bool = False,
@@ -242,6 +243,8 @@ def score(
     output : str
         File for the score, p-value and flag of every row, also at s3:// or gs://; `-` for CSV on standard output. A
         directory (an existing one, or a name that ends with `/`) gets Parquet parts.
+    report : Path
+        Write a report to this HTML file. Not with a directory.
     fdr : float
         Flag at this false discovery rate instead: the share of normal rows among the flagged rows, on average. Not
         with a directory.
@@ -256,7 +259,7 @@ def score(
     json : bool
         Print a summary as JSON on standard output; needs an output file.
     """
-    refuse_mixture(data, output, sheet, fdr, label, jobs, engine, json)
+    refuse_mixture(data, output, report, sheet, fdr, label, jobs, engine, json)
     if writes_parts(output):
         from nptad.scale.arrow import ScoringOptions
         from nptad.scale.bigfiles import find_files
@@ -268,10 +271,11 @@ def score(
         _score_in_parts(options, files, output, jobs, engine, quiet, json)
         return
     from nptad.io.formats import output_format
+    from nptad.io.places import name_of
     from nptad.io.write import write_table
 
     output_format(output)
-    check_places(output)
+    check_places(output, report)
     table, ignored = _read(data, ignore, sheet, model)
 
     from nptad.cli.terminal import console_for_notes, counts, print_json, print_quality
@@ -290,6 +294,10 @@ def score(
         first_row=FIRST_ROW,
     )
     write_table(result.table(), output)
+    if report is not None:
+        from nptad.report import summarise, write_report
+
+        write_report(summarise(result, source=Path(name_of(data)).name), report)
     if json:
         print_json(counts(result.detection, result.labels))
     elif not quiet:

@@ -12,10 +12,11 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from nptad.explain.result import CellReason, Explanation
-from nptad.explain.sentences import headline, interval_text, reasons_text
+from nptad.explain.sentences import interval_text, reasons_text
 from nptad.metrics import judge
+from nptad.scoring.display import headline
 from nptad.tables.identity import title
-from nptad.wording import CONTROLS, cell, estimate, figure, percent, plural, visible
+from nptad.wording import CONTROLS, cell, estimate, figure, p_value, percent, plural, visible
 
 if TYPE_CHECKING:
     from nptad.pipeline import TableResult
@@ -24,9 +25,8 @@ if TYPE_CHECKING:
 _JSON_CONTROLS = {code: f"\\u{code:04x}" for code in CONTROLS if code >= 127}
 """Control characters that JSON does not escape."""
 
-_CARRIED = 3  # carried columns shown next to the row number
-_WIDE = 100  # letters of a line in which there is room for more columns
-_BESIDE, _BESIDE_IN_NARROW = 3, 1  # columns shown next to the row number, if there are fewer carried ones
+_BESIDE, _BESIDE_WIDTH = 3, 16  # columns shown beside the reasons at most, and letters of each
+_REASONS_WIDTH = 42  # letters of a line that the reasons have at least
 _ATTENDED_ROWS = 5  # attended or similar training rows shown for a row
 
 
@@ -43,31 +43,58 @@ def print_json(value: Any) -> None:
 
 def print_anomalies(shown: Explanation, result: TableResult) -> None:
     """Print the most anomalous rows with what tells them apart, and with their reasons."""
-    console, detection, carried = Console(), result.detection, result.carried
-    room = _BESIDE if console.width >= _WIDE else _BESIDE_IN_NARROW
-    names = carried.column_names[:_CARRIED]
-    features = [column.name for column in result.detector.schema_.columns if column.kind != "ignored"]
-    features = features[: max(0, room - len(names))]
+    console, flags = Console(), [bool(result.detection.anomaly[why.row]) for why in shown]
+    mixed = len(set(flags)) > 1  # else the headline has said it
     table = Table(
         Column("row", justify="right"),
-        *(Column(Text(visible(str(name))), overflow="ellipsis", max_width=16) for name in [*names, *features]),
         *(Column(name, justify="right") for name in ("score", "p-value")),
-        "flag",
-        Column("reasons", overflow="fold"),  # whatever the width, all of a long column name is shown
-        title=f"{headline(detection)}.",
+        *(["flag"] if mixed else []),
+        title=f"{headline(result.detection)}.",
         title_justify="left",
         caption=result.columns.identity.said,
         caption_justify="left",
     )
-    for why in shown:
-        seen = {reason.column: reason.seen for reason in why.reasons}
+    facts = [
+        [
+            str(why.called),
+            figure(why.score),
+            p_value(float(result.detection.p_value[why.row])),
+            *(["anomaly" if flag else ""] if mixed else []),
+        ]
+        for why, flag in zip(shown, flags, strict=True)
+    ]
+    room = (
+        console.width
+        - _REASONS_WIDTH
+        - 3 * len(facts[0])
+        - sum(max(map(len, column)) for column in zip(*facts, strict=True))
+    )
+    beside = _beside(shown, result, room)
+    for name in beside:
+        table.add_column(Text(visible(name)), overflow="ellipsis", max_width=_BESIDE_WIDTH)
+    table.add_column("reasons", overflow="fold")  # whatever the width, all of a long column name is shown
+    for place, why in enumerate(shown):
         # Cells are the user's: as Text, rich looks for no markup in them.
-        beside = [carried[name][why.row].as_py() for name in names] + [seen[name] for name in features]
-        values = [Text(cell(value)) for value in beside]
-        flag = "anomaly" if detection.anomaly[why.row] else ""
-        p_value = figure(detection.p_value[why.row], 2)
-        table.add_row(Text(str(why.called)), *values, figure(why.score), p_value, flag, Text(reasons_text(why)))
+        values = [Text(cells[place]) for cells in beside.values()]
+        table.add_row(*facts[place], *values, Text(reasons_text(why)))
     console.print(table)
+
+
+def _beside(shown: Explanation, result: TableResult, room: int) -> dict[str, list[str]]:
+    """The columns to print beside the reasons, first those that are carried along, in as many letters as there are."""
+    carried, columns = result.carried, result.detector.schema_.columns
+    features = [str(column.name) for column in columns if column.kind != "ignored"]
+    cells: dict[str, list[str]] = {}
+    for name in [*carried.column_names, *features][:_BESIDE]:
+        if name in carried.column_names:
+            texts = [cell(carried[name][why.row].as_py()) for why in shown]
+        else:
+            texts = [cell({str(r.column): r.seen for r in why.reasons}[name]) for why in shown]
+        room -= 3 + min(_BESIDE_WIDTH, max(map(len, [visible(name), *texts])))
+        if room < 0 and cells:
+            break
+        cells[name] = texts
+    return cells
 
 
 def counts(detection: Detection, labels: np.ndarray | None) -> dict[str, Any]:

@@ -191,4 +191,4 @@ class Explanation(Sequence[RowExplanation]):
 
     def _repr_html_(self) -> str:
         more = len(self) - SHOWN_ROWS
-        return self[:SHOWN_ROWS].html() + (f"<p>... and {more:,} more rows</p>" if more > 0 else "")
+        return rows_html(self.rows[:SHOWN_ROWS], self.training, f"... and {more:,} more rows" if more > 0 else "")

@@ -74,7 +74,7 @@ def summarise(
         * ``created``: time in UTC; ``source``; ``seed``; ``command``; ``code``: the same in Python;
           ``versions`` of Python, the platform and the packages that matter
         * ``table``: ``n_rows``, ``n_columns``, ``n_missing`` cells
-        * ``result``: ``statement``, ``meaning`` and ``notes`` for people; ``rule``, ``rate``, ``n_flagged``,
+        * ``result``: ``statement``, ``meaning``, ``drift`` and ``notes`` for people; ``rule``, ``rate``, ``n_flagged``,
           ``n_listed``, ``p_threshold``, ``score_threshold`` (the lowest flagged score), ``smallest_p`` (the smallest
           p-value that the training rows can tell by counting)
         * ``scores``: ``highest``, ``median``, ``log`` (a logarithmic axis), ``edges`` of the bins and the number of
@@ -153,6 +153,7 @@ def summarise(
         for row, key, said in zip(chosen, key_texts(keys, chosen), said_of_rows, strict=True)
     ]
     n_known = sum(anomaly["in_training"] for anomaly in anomalies)
+    groups = group_rows([why for why in explanation if detection.anomaly[why.row]])
     missing = count_missing(schema, result.columns)
     random_state = detector.random_state
     if seed is None and isinstance(random_state, Integral):
@@ -167,15 +168,12 @@ def summarise(
             "versions": {name: version(name) for name in _PACKAGES}
             | {"Python": platform.python_version(), "platform": platform.platform()},
             "table": {"n_rows": n_rows, "n_columns": len(schema.columns), "n_missing": sum(missing)},
-            "result": state(detection, len(chosen), n_known, model),
+            "result": state(detection, len(chosen), n_known, model, groups),
             "scores": _scores(detection, scorer.training_scores),
             "key_columns": [shorten(name) for name in keys.column_names],
             "anomalies": anomalies,
             "rows_are": result.columns.identity.said,
-            "groups": [
-                group | {"rows": [called(row) for row in group["rows"]]}
-                for group in group_rows([why for why in explanation if detection.anomaly[why.row]])
-            ],
+            "groups": [group | {"rows": [called(row) for row in group["rows"]]} for group in groups],
             "heat_map": heat_map(schema, explanation),
             "labels": judged,
             "training": {

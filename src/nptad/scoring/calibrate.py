@@ -18,6 +18,7 @@ from jaxtyping import Bool, Float, Int
 
 from nptad.errors import InputError, warn
 from nptad.scoring.arrays import require_array
+from nptad.scoring.display import detection_html
 from nptad.tables.frames import beside_keys
 from nptad.tables.identity import Identity
 from nptad.validation import is_number, require
@@ -219,6 +220,9 @@ class Detection:
             "anomaly": (bool, self.anomaly.tolist()),
         }
         return beside_keys(self.identity, self.backend, columns)
+
+    def _repr_html_(self) -> str:
+        return detection_html(self)
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,7 @@ from nptad.progress import listening
 from nptad.web import example, jobs
 from nptad.web.choices import Choices, column_uses, default_choices, ignored_columns, label_column
 from nptad.web.columns import describe_columns
-from nptad.wording import figure, plural
+from nptad.wording import figure, p_value, plural
 
 if TYPE_CHECKING:
     from nptad.pipeline import TableResult
@@ -172,7 +172,7 @@ def _digest(summary: dict[str, Any]) -> dict[str, Any]:
                 "row": anomaly["row"],
                 "names": anomaly["key"][:1],
                 "score": figure(anomaly["score"]),
-                "p_value": figure(anomaly["p_value"], 2),
+                "p_value": p_value(anomaly["p_value"]),
                 "label": anomaly["label"],
                 "reasons": anomaly["reasons"][:3],
             }
