@@ -51,6 +51,7 @@ app = App(
 )
 app.register_install_completion_command(help="Make the shell complete nptad's commands and options.")
 
+
 @app.command
 def detect(
     data: TableFile,
