@@ -94,10 +94,13 @@ class ModelScorer:
         with warnings.catch_warnings(), memory_explained():
             warnings.simplefilter("ignore")
             read = self._read(requests)
-            self._score([work for work in read if isinstance(work, _Work)])
-            return [
-                self._told(work) if isinstance(work, _Work) else refused(work.status, work.sentence) for work in read
-            ]
+            works = [work for work in read if isinstance(work, _Work)]
+            self._score(works)
+            answers = [refused(w.status, w.sentence) if isinstance(w, Refusal) else self._told(w) for w in read]
+            for work in works:
+                if work.scored is not None:
+                    self.last_rows.add(work.x, self._flags(work.scored)[1])
+            return answers
 
     def _read(self, requests: Sequence[Request]) -> list[_Work | Refusal]:
         """Read and encode all rows; the JSON rows of all requests together, which costs little more than one."""
@@ -129,16 +132,18 @@ class ModelScorer:
             raise Refusal(422, str(error)) from error
 
     def _score(self, works: list[_Work]) -> None:
-        """Score the rows of all requests at once."""
+        """Score the rows of all requests at once.
+
+        The training table is recognised as a whole: in one request, but not if several happen to make it up.
+        """
+        n_rows = self._schema.n_rows
         works = [work for work in works if len(work.x)]
-        x = np.concatenate([work.x for work in works]) if works else np.empty((0, 1))
-        # The training table is recognised as a whole: alone in a request, but not put together of several.
-        known = [work for work in works if len(work.x) == self._schema.n_rows or len(x) == self._schema.n_rows]
-        for group in ([work] for work in known):
+        groups = [[work] for work in works if len(work.x) == n_rows]
+        rest = [work for work in works if len(work.x) != n_rows]
+        makes_it_up = sum(len(work.x) for work in rest) == n_rows
+        groups += [[work] for work in rest] if makes_it_up else [rest] if rest else []
+        for group in groups:
             self._score_together(group)
-        rest = [work for work in works if work.scored is None]
-        if rest:
-            self._score_together(rest)
 
     def _score_together(self, works: list[_Work]) -> None:
         x = np.concatenate([work.x for work in works])
