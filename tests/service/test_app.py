@@ -13,7 +13,7 @@ from nptad.service.messages import Answer
 from nptad.service.metrics import Metrics
 
 FACTS = {
-    "model": "0123456789abcdef0123",
+    "model": "0123456789abcdef",
     "nptad": "0.2.0",
     "training_rows": 1200,
     "false_alarm_rate": 0.01,

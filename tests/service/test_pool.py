@@ -6,6 +6,7 @@ import asyncio
 import json
 import threading
 from contextlib import asynccontextmanager
+from typing import ClassVar
 
 import pytest
 
@@ -20,7 +21,7 @@ from nptad.service.worker import Worker, WorkerOptions
 class Stub(Worker):
     """Answers with the number of requests that came together; a body "die" ends it, "hang" never comes back."""
 
-    made: list[Stub] = []
+    made: ClassVar[list[Stub]] = []
     model = "one"
 
     def __init__(self, options, threads):
@@ -32,7 +33,7 @@ class Stub(Worker):
     def open(self):
         if self.model == "broken":
             raise InputError("The model is broken.")
-        self.facts = {"model": self.model}
+        self.facts = {"model": self.model, "fingerprint": self.model}
 
     def exchange(self, requests):
         bodies = [request.body for request in requests]
@@ -202,7 +203,8 @@ def test_a_service_does_not_start_without_a_model(tmp_path):
 def test_workers_that_load_different_models_are_loaded_again(tmp_path):
     class Changing(Stub):
         def open(self):
-            self.facts = {"model": "old" if self is self.made[0] else "new"}
+            name = "old" if self is self.made[0] else "new"
+            self.facts = {"model": name, "fingerprint": name}
 
     async def run():
         pool = Pool(WorkerOptions(str(tmp_path)), 2, 30.0, Metrics(), Changing)
@@ -221,7 +223,7 @@ def test_a_worker_that_cannot_be_started_again_is_tried_again(tmp_path, monkeypa
     async def run():
         async with opened(tmp_path) as pool:
             monkeypatch.setattr(Stub, "open", lambda self: failures and (_ for _ in ()).throw(failures.pop()))
-            monkeypatch.setattr(Stub, "facts", {"model": "one"}, raising=False)
+            monkeypatch.setattr(Stub, "facts", {"model": "one", "fingerprint": "one"}, raising=False)
             assert (await asked(pool, b"die")).status == 500
             await until(lambda: len(pool.workers) == 1)
 

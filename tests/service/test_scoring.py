@@ -178,6 +178,19 @@ def test_columns_without_names_come_as_lists(tmp_path):
     assert len(scorer.facts()["answer"]["rows"]) == 1
 
 
+def test_the_example_is_a_row_that_goes_together(tmp_path):
+    """A row of means is none: here no row is between the two groups, and weight is three times the size."""
+    random = np.random.default_rng(0)
+    size = np.where(random.random(300) < 0.5, 10, 50) + random.integers(0, 4, 300)
+    table = pd.DataFrame({"size": size, "weight": 3 * size, "paid": random.random(300) < 0.5})
+    NPTAD(random_state=0).fit(table).save(tmp_path / "model")
+    facts = ModelScorer(str(tmp_path / "model"), None, 100).facts()
+    example = {column["name"]: column["example"] for column in facts["columns"]}
+    assert example["weight"] == 3 * example["size"]
+    assert (type(example["size"]), type(example["paid"])) == (int, bool)
+    assert facts["answer"]["rows"][0]["anomaly"] is False
+
+
 def test_a_failure_of_one_request_is_not_that_of_others(views, monkeypatch, capsys):
     _, scorer = views
     real = scorer._table

@@ -18,7 +18,9 @@ def docs_page(facts: dict[str, Any], url: str, has_token: bool, body_bytes: int)
     """The page for the present model, as HTML."""
     document = describe(facts, body_bytes)
     example = json.dumps({"rows": example_rows(facts)}, indent=2, ensure_ascii=False)
-    used = [column for column in facts["columns"] if column["kind"] != "ignored"]
+    used = [
+        {**column, "shown": _shown(column["example"])} for column in facts["columns"] if column["kind"] != "ignored"
+    ]
     return _template().render(
         facts=facts,
         url=url,
@@ -39,6 +41,10 @@ def docs_page(facts: dict[str, Any], url: str, has_token: bool, body_bytes: int)
             if status != "200"
         ],
     )
+
+
+def _shown(cell: Any) -> str:
+    return cell if isinstance(cell, str) else "" if cell is None else json.dumps(cell)
 
 
 @cache

@@ -55,7 +55,7 @@ _REASONS = {
 
 
 def example_rows(facts: dict[str, Any]) -> list[Any]:
-    """Rows that the model can score: an ordinary one."""
+    """Rows that the model can score: an ordinary one of its training rows."""
     columns = facts["columns"]
     if not facts["named"]:
         return [[column["example"] for column in columns]]
@@ -77,7 +77,7 @@ def describe(facts: dict[str, Any], body_bytes: int) -> dict[str, Any]:
         "info": {
             "title": "nptad",
             "version": facts["nptad"],
-            "description": f"Scores rows with the model {facts['model'][:16]}, trained on "
+            "description": f"Scores rows with the model {facts['model']}, trained on "
             f"{plural(facts['training_rows'], 'row')}.",
         },
         "paths": {

@@ -172,7 +172,7 @@ class Pool:
                 log("worker_failed", error=str(error), next_attempt_seconds=pause)
                 await asyncio.sleep(pause)
                 continue
-            if worker.facts["model"] == self.facts["model"]:
+            if worker.facts["fingerprint"] == self.facts["fingerprint"]:
                 self._add(worker)
             else:
                 worker.close()
@@ -187,7 +187,7 @@ class Pool:
         """Take over the model that is in the folder now; if it cannot be loaded, the present one stays."""
         async with self._reloading:
             try:
-                same = await self._in_thread(fingerprint, self._options.directory) == self.facts["model"]
+                same = await self._in_thread(fingerprint, self._options.directory) == self.facts["fingerprint"]
                 if same and len(self.workers) == self._n_workers:
                     log("model_unchanged", model=self.facts["model"])
                     return
@@ -217,7 +217,7 @@ class Pool:
         for _ in range(_ATTEMPTS):
             opened = await asyncio.gather(*(self._open() for _ in range(self._n_workers)), return_exceptions=True)
             workers = [worker for worker in opened if isinstance(worker, Worker)]
-            if len(workers) == len(opened) and len({worker.facts["model"] for worker in workers}) == 1:
+            if len(workers) == len(opened) and len({worker.facts["fingerprint"] for worker in workers}) == 1:
                 return workers
             for worker in workers:
                 worker.close()

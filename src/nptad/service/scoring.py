@@ -33,6 +33,9 @@ from nptad.tables.schema import Category, Column
 EXPLAINED_ROWS = 1000
 """Rows of a request that are explained at most: a row takes some hundred times as long as its score."""
 
+_EXAMPLES = 200  # training rows that the example is chosen from
+_NAME_LETTERS = 16  # of a fingerprint that answers name the model by
+
 
 @dataclass
 class _Work:
@@ -56,20 +59,22 @@ class ModelScorer:
         self._rule = self._detector.decision_rule(None, false_alarm_rate)
         self._most_rows = most_rows
         self._fingerprint = str(self._detector.model_.fingerprint)
+        self._name = self._fingerprint[:_NAME_LETTERS]
         self.last_rows = LastRows(self._detector)
 
     def facts(self) -> dict[str, Any]:
         """What is known of the model, as plain values."""
-        schema = self._schema
+        schema, cells = self._schema, self._ordinary_row()
         facts = {
-            "model": self._fingerprint,
+            "model": self._name,
+            "fingerprint": self._fingerprint,
             "nptad": version("nptad"),
             "training_rows": schema.n_rows,
             "false_alarm_rate": float(self._rule.rate),
             "score": "network" if self._detector.model_.network else "views",
             "named": schema.named,
             "columns": [
-                {"name": c.name, "kind": c.kind, "content": c.content, "role": c.role, "example": _example(c)}
+                {"name": c.name, "kind": c.kind, "content": c.content, "role": c.role, "example": cells.get(c.name)}
                 for c in schema.columns
             ],
         }
@@ -77,6 +82,14 @@ class ModelScorer:
         works = [work for work in example if isinstance(work, _Work)]
         self._score(works)
         return {**facts, "answer": json.loads(self._told(works[0]).body)}
+
+    def _ordinary_row(self) -> dict[str | int, Category | None]:
+        """A training row that is not odd, as an example: means of columns need not go together."""
+        x = self._detector.model_.compared_rows[1][:_EXAMPLES]
+        gaps = np.isnan(x).sum(axis=1)
+        x = x[gaps == gaps.min()]
+        row = x[self._scorer.score_rows(x, lambda _: None).score.argmin()]
+        return {column.name: _shown(column, float(cell)) for column, cell in zip(self._schema.used, row, strict=True)}
 
     def answer(self, requests: Sequence[Request]) -> list[Answer]:
         """Answer requests of one kind; what is wrong with one of them is said to that one only."""
@@ -178,7 +191,7 @@ class ModelScorer:
             told = {place: {**wrong, "error": sentence} for place, sentence in problems.items()}
             told |= dict(zip(work.rows.places, rows, strict=True))
             rows = [told[place] for place in range(work.rows.n_rows)]
-        content = {"model": self._fingerprint, "rows": rows, "flagged": flagged, "notes": work.notes}
+        content = {"model": self._name, "rows": rows, "flagged": flagged, "notes": work.notes}
         return Answer(200, json.dumps(content).encode(), len(rows), flagged, len(problems))
 
     def _explained(self, work: _Work, scored: RowScores) -> list[dict[str, Any]]:
@@ -187,9 +200,10 @@ class ModelScorer:
         return [_reasons(why, record) for why, record in zip(explanation, records, strict=True)]
 
 
-def _example(column: Column) -> Category | None:
-    """An ordinary cell of a column."""
-    return None if column.kind == "ignored" else readable(column, decode_cell(column, 0.0))
+def _shown(column: Column, encoded: float) -> Category | None:
+    """A cell as a client would send it."""
+    cell = readable(column, decode_cell(column, encoded))
+    return int(cell) if isinstance(cell, float) and cell.is_integer() and column.step >= 1 else cell
 
 
 def _reasons(why: RowExplanation, record: Any) -> dict[str, Any]:
