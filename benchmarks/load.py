@@ -231,8 +231,8 @@ def main() -> None:
                 "",
                 f"`python benchmarks/load.py`: {len(os.sched_getaffinity(0))} cores, load average at the start {busy}.",
                 "A model of 2,000 rows and 20 columns, one worker of one thread; the clients run on the same cores.",
-                "Latency is that of a busy machine: a request takes six turns between processes and threads, and a byte",
-                f"to another process and back took {p50:.1f} ms (p99 {p99:.1f} ms) at the start.",
+                "Latency is that of a busy machine: a request takes six turns between processes and threads, and",
+                f"a byte to another process and back took {p50:.1f} ms (p99 {p99:.1f} ms) at the start.",
                 "",
                 *measure(model),
             ]

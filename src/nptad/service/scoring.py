@@ -31,7 +31,7 @@ from nptad.tables.records import read_records
 from nptad.tables.schema import Category, Column
 
 EXPLAINED_ROWS = 1000
-"""Rows of a request that are explained at most: a row takes some hundred times as long as its score."""
+"""Rows of a request that are explained at most: a row takes some forty times as long as its score."""
 
 _EXAMPLES = 200  # training rows that the example is chosen from
 _NAME_LETTERS = 16  # of a fingerprint that answers name the model by
