@@ -3,8 +3,8 @@
     python benchmarks/stream.py             # everything that is not in results/stream.csv yet, then the page and figure
     python benchmarks/stream.py --page      # the page and the figure alone
 
-Streams arrive in batches. Each batch is scored, then its normal rows are added to one of two models; the other one stays
-as it was fitted. All at the default false-alarm rate of 1 %.
+Streams arrive in batches. Each batch is scored, then its normal rows are added to one of two models; the other one
+stays as it was fitted. All at the default false-alarm rate of 1 %.
 
 * electricity: made, half-hours of forty weeks: demand with the hour, the day and a slow trend, a price that follows it
   and wanders, a transfer that depends on both. One row in a hundred is wrong: a cell of another half-hour.

@@ -103,7 +103,7 @@ def test_a_bad_line_is_a_line_with_an_error(scorer_of):
     }
     given = [line for pair in bad for line in (pair, json.dumps(good).encode())]
     found = scorer_of()(given)
-    assert [result["row"] for result in found] == list(range(len(given)))
+    assert [result["row"] for result in found] == list(range(1, len(given) + 1))
     for result, said in zip(found[::2], bad.values(), strict=True):
         assert said in result["error"]
     assert len({result["score"] for result in found[1::2]}) == 1
@@ -119,9 +119,9 @@ def test_ignored_columns_come_along_and_reasons_if_asked(scorer_of):
 
 def test_each_line_is_answered_at_once_until_a_signal_comes(model):
     with streaming(model) as process:
-        assert say(process, lines(table(1, 1))[0])["row"] == 0
+        assert say(process, lines(table(1, 1))[0])["row"] == 1
         assert say(process, b"nonsense")["error"] == "The line is not a JSON object."
-        assert say(process, b'\n{"a": 1, "b": 1, "kind": "x", "code": 100}')["row"] == 2  # empty lines do not count
+        assert say(process, b'\n{"a": 1, "b": 1, "kind": "x", "code": 100}')["row"] == 3  # empty lines do not count
         before = psutil.Process(process.pid).memory_info().rss
         for _ in range(40):  # a line that does not end
             process.stdin.write(b"x" * LONGEST_LINE)

@@ -76,7 +76,7 @@ def feedback(
     data : str
         The table that was scored (not the scores): a file or any other source that `nptad detect` takes.
     fine : str
-        Rows that are fine, by their numbers counted from 0, such as `3,17` or `5-9`.
+        Rows that are fine, by their numbers, counted from 1, such as `3,17` or `5-9`.
     anomaly : str
         Rows that are anomalies.
     reason : str
@@ -114,7 +114,7 @@ def feedback(
     }
     both = sorted(set(chosen.get("fine", ())) & set(chosen.get("anomaly", ())))
     if both:
-        raise InputError(f"Row {both[0]} cannot be both fine and an anomaly.")
+        raise InputError(f"Row {both[0] + 1} cannot be both fine and an anomaly.")
     detector = _load(model)
     for option, rows in chosen.items():
         judge = detector.accept if option == "fine" else detector.reject

@@ -22,11 +22,11 @@ import numpy as np
 from nptad.detector import NPTAD
 from nptad.errors import InputError, NPTADError
 from nptad.explain.sentences import reasons_text
-from nptad.pipeline import named_beside
 from nptad.scoring.view_score import ViewScore
 from nptad.tables.encode import encode
 from nptad.tables.frames import Content, RawColumns
 from nptad.tables.schema import listed
+from nptad.tables.selection import named_beside
 
 LONGEST_LINE = 2**20
 """Bytes of a line at most."""
@@ -77,10 +77,10 @@ class LineScorer:
         names = {"row": None, "score": None, "p_value": None, "anomaly": None, "reasons": None, "error": None}
         self.names = dict(zip(names, named_beside(self._ignore, names), strict=True))
         """What each result is called, beside the ignored columns."""
-        self._rows = 0
+        self._rows = 1
 
     def __call__(self, lines: Sequence[bytes | None]) -> list[dict[str, Any]]:
-        """The results of some lines, None for one that is too long, in their order; rows are counted from 0."""
+        """The results of some lines, None for one that is too long, in their order; rows are counted from 1."""
         results: list[dict[str, Any]] = []
         groups: dict[Any, list[tuple[int, dict[str, Any]]]] = {}
         for place, line in enumerate(lines):

@@ -15,7 +15,10 @@ from nptad.web import jobs
 
 
 def judge(*, directory: str, row: int, verdict: str) -> dict[str, Any]:
-    """Tell the model of a finished job about a listed row, or take that back; ``verdict`` is fine, anomaly or undo."""
+    """Tell the model of a finished job about a listed row, or take that back; ``verdict`` is fine, anomaly or undo.
+
+    Rows are counted from 1, as on the page.
+    """
     from nptad.detector import load
 
     result = Path(directory) / jobs.RESULT
@@ -32,7 +35,7 @@ def judge(*, directory: str, row: int, verdict: str) -> dict[str, Any]:
             detector.undo(listed.pop("record"))
             del listed["verdict"]
         if verdict != "undo":
-            cells = read_table(Path(directory) / jobs.TABLE).slice(row, 1)
+            cells = read_table(Path(directory) / jobs.TABLE).slice(row - 1, 1)
             say = detector.accept if verdict == "fine" else detector.reject
             listed |= {"record": say(cells, reason="on the page"), "verdict": verdict}
         detector.save(model)
