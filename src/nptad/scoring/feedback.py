@@ -25,7 +25,7 @@ from jaxtyping import Bool, Float, Int
 
 from nptad.scoring.arrays import require_array, require_rows
 from nptad.scoring.surprise import Surprise
-from nptad.scoring.views.nearest import NearestInRanges, in_ranges
+from nptad.scoring.views.nearest import NearestInRanges, in_ranges, usual_distance
 from nptad.tables.layout import UNSEEN, CellLayout
 
 MOST_JUDGED = 2000
@@ -106,10 +106,8 @@ class Likeness:
 
     @cached_property
     def usual(self) -> float:
-        """The median distance of a training row from the nearest other one, or the mean if most have equal ones."""
-        distances = self.distances.scores
-        median = float(np.median(distances))
-        return median if median > 0 else float(distances[distances > 0].mean()) if distances.any() else 1.0
+        """The usual distance of a training row from the nearest other one."""
+        return usual_distance(self.distances.scores)
 
     @cached_property
     def _units(self) -> Float[np.ndarray, " m"]:

@@ -213,7 +213,10 @@ class ViewScore:
         """The score as if its views had not seen some of the training rows, for explaining these rows."""
         rest = ~np.isin(self.kept, training_rows)
         rows = self.rows[rest]
-        return replace(self, views=tuple(view.of_rows(rows, self.layout) for view in self.views), kept=self.kept[rest])
+        score = replace(self, views=tuple(view.of_rows(rows, self.layout) for view in self.views), kept=self.kept[rest])
+        return (
+            score if self.likeness is None else replace(score, likeness=replace(self.likeness, nearest=score.nearest))
+        )
 
     def judged_by(self, feedback: Feedback) -> ViewScore:
         """The score after a user's judgements: rejected training rows have left the views."""
@@ -225,6 +228,14 @@ class ViewScore:
         rows = far_off(feedback.rows, without_unreadable(self.rows))
         distances = score.surprise.views[next(place for place, v in enumerate(score.views) if v is score.nearest)]
         return replace(score, likeness=Likeness(replace(feedback, rows=rows), score.nearest, distances))
+
+    def known_anomalies(self, x: Float[np.ndarray, "n D"]) -> Int[np.ndarray, " n"]:
+        """The record of the rejected row that each new row is like, 0 for none."""
+        if self.likeness is None:
+            return np.zeros(len(x), dtype=np.int64)
+        like = self.likeness.find(as_seen(self.nearest, x, self.rows))[0]
+        feedback = self.likeness.feedback
+        return np.where((like >= 0) & feedback.is_anomaly[like], feedback.record[like], 0)
 
     def to_arrays(self) -> dict[str, np.ndarray]:
         """Plain arrays by name, for a file, without :attr:`rows`; :meth:`from_arrays` gives the score back.

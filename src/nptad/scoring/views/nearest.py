@@ -186,6 +186,12 @@ class NearestInParts(View):
         return [Neighbours(_part(cells, part, n_numeric)) for part in self.parts]
 
 
+def usual_distance(distances: np.ndarray) -> float:
+    """The median of the training rows' distances from the nearest other one, or the mean of those above 0."""
+    median = float(np.median(distances))
+    return median if median > 0 else float(distances[distances > 0].mean()) if distances.any() else 1.0
+
+
 def draw_parts(n_columns: int) -> np.ndarray:
     """Up to ten different parts of one, two and half of the columns, (P, D); the same for all tables of this width."""
     random = np.random.default_rng(0)
