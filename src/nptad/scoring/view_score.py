@@ -36,6 +36,15 @@ _ROWS_AT_ONCE = 2048
 """Rows scored between two reports of progress."""
 
 
+_SECONDS_PER_CELL = 2e-9
+"""Seconds that the fit takes on one core for each cell that a row is compared with; a rough measurement."""
+
+
+def expected_seconds(n_rows: int, n_features: int) -> float:
+    """About how long a fit on normal rows takes on one core: each row is compared with at most ``MANY_ROWS``."""
+    return _SECONDS_PER_CELL * n_rows * min(n_rows, MANY_ROWS) * n_features
+
+
 @dataclass(frozen=True)
 class Core:
     """What is known of a training table that contains anomalies (:mod:`nptad.scoring.core`)."""
