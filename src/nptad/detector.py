@@ -244,7 +244,10 @@ class NPTAD(OutlierMixin, BaseEstimator):
         visible = self.verbose and ranks.is_first
         announce("The fit", expected_seconds(*x.shape) * (1 + contaminated), visible)
         with progress_bar("Fitting", len(x), visible) as advance:
-            scorer = (fit_core if contaminated else ViewScore.fit)(x, schema.layout, seed, advance=advance)
+            if contaminated:
+                scorer = fit_core(x, schema.layout, seed, advance, schema.zeros)
+            else:
+                scorer = ViewScore.fit(x, schema.layout, seed, advance=advance)
         scores = scorer.training_scores
         return scorer, RowScores(scores[:, None], scores, np.arange(len(x)))
 

@@ -373,6 +373,7 @@ def demo(*, seed: Seed = 0) -> None:
     run_demo(seed)
 
 
+app.command("nptad.service.command:api", help="Score rows over HTTP with a saved model.")
 app.command("nptad.web.command:serve", help="Find anomalies in the browser: drop a table on a page.")
 if find_spec("pooch") and find_spec("psutil"):  # the extra `bench` is installed
     app.command(

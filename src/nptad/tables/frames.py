@@ -22,6 +22,7 @@ from narwhals.exceptions import DuplicateError
 
 from nptad.errors import CellTypeError, InputError
 from nptad.tables.identity import Identity
+from nptad.tables.moments import duration_text, time_text
 from nptad.tables.selection import named_beside, require_distinct
 
 Content = Literal["number", "boolean", "text", "time", "duration", "nested"]
@@ -231,10 +232,14 @@ def _read_values(values: np.ndarray, name: str | int, first_row: int) -> tuple[n
     return texts(cells), "text"
 
 
+def _seconds_since_1970(moment: datetime) -> float:
+    # Without a time zone, timestamp() would count from the time zone of the machine.
+    return moment.replace(tzinfo=UTC).timestamp()
+
+
 _NUMBER_LIKE: tuple[tuple[type, Content, Callable[[Any], float]], ...] = (
     (float, "number", float),
-    # Without a time zone, timestamp() would count from the time zone of the machine.
-    (datetime, "time", lambda v: v.replace(tzinfo=UTC).timestamp()),
+    (datetime, "time", _seconds_since_1970),
     (timedelta, "duration", timedelta.total_seconds),
 )
 
@@ -338,6 +343,13 @@ def beside_keys(identity: Identity, backend: Any, columns: dict[str, tuple[type,
 
 
 def texts(cells: Iterable[Any]) -> np.ndarray:
-    """One spelling for a value, so that 22, 22.0 and "22" are the same category."""
-    whole = (int(v) if isinstance(v, float) and v.is_integer() else v for v in cells)
-    return np.array([None if v is None or v != v else str(v) for v in whole], dtype=object)
+    """One spelling for a value, so that 22, 22.0 and "22" are the same category, and a time alone and among others."""
+    return np.array([None if v is None or v != v else _text(v) for v in cells], dtype=object)
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    if isinstance(value, datetime):
+        return time_text(_seconds_since_1970(value))
+    return duration_text(value.total_seconds()) if isinstance(value, timedelta) else str(value)

@@ -84,6 +84,11 @@ class Schema:
         return CellLayout(len(used) - len(cardinalities), cardinalities, times)
 
     @property
+    def zeros(self) -> np.ndarray:
+        """What 0 is encoded as in each number column, (D1,)."""
+        return np.array([-c.mean / c.scale for c in self.used if c.kind == "numeric"], dtype=np.float32)
+
+    @property
     def ignored(self) -> tuple[str | int, ...]:
         """The columns that are set aside, except empty ones."""
         return tuple(c.name for c in self.columns if c.kind == "ignored" and c.role != "empty")
