@@ -27,7 +27,7 @@ from nptad.models.persist import load_model, save_model
 from nptad.models.records import Record, Upkeep, upkeep
 from nptad.nn.device import resolve_device
 from nptad.nn.rng import spawn_seeds
-from nptad.progress import progress_bar
+from nptad.progress import announce, progress_bar
 from nptad.scoring.calibrate import (
     CALIBRATION_ROWS,
     DEFAULT_RATE,
@@ -45,7 +45,7 @@ from nptad.scoring.core import fit_core
 from nptad.scoring.ensemble import Ensemble, fit_ensemble
 from nptad.scoring.network_score import NetworkScore, score_with
 from nptad.scoring.standing_out import FALSE_DISCOVERY_RATE
-from nptad.scoring.view_score import ViewScore
+from nptad.scoring.view_score import ViewScore, expected_seconds
 from nptad.settings import Settings, default_members, default_settings
 from nptad.tables.encode import encode
 from nptad.tables.frames import backend_of, identity_of, read_blocks, read_columns
@@ -243,7 +243,9 @@ class NPTAD(OutlierMixin, BaseEstimator):
         self, x: np.ndarray, schema: Schema, ranks: Ranks, contaminated: bool
     ) -> tuple[ViewScore, RowScores]:
         seed = ranks.from_first(lambda: spawn_seeds(self.random_state, 1))[0]
-        with progress_bar("Fitting", len(x), self.verbose and ranks.is_first) as advance:
+        visible = self.verbose and ranks.is_first
+        announce("The fit", expected_seconds(*x.shape) * (1 + contaminated), visible)
+        with progress_bar("Fitting", len(x), visible) as advance:
             if contaminated:
                 scorer = fit_core(x, schema.layout, seed, advance, schema.zeros)
             else:
