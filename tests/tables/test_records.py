@@ -68,9 +68,7 @@ cells = st.one_of(
     st.integers(),
     st.floats(allow_nan=False),
     st.text(max_size=6),
-    st.sampled_from(
-        ["1,5", "1.5", "$2,000.50", "12 €", "31/01/2026", "1/31/2026", "2026-01-31", "yes", "08:30"]
-    ),
+    st.sampled_from(["1,5", "1.5", "$2,000.50", "12 €", "31/01/2026", "1/31/2026", "2026-01-31", "yes", "08:30"]),
 )
 rows = st.fixed_dictionaries({}, optional=dict.fromkeys(TABLE.columns, cells))
 
