@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -24,6 +25,11 @@ def listening(listener: Listener) -> Iterator[None]:
         yield
     finally:
         _listener.reset(token)
+
+
+def announce(text: str) -> None:
+    """Print a line on standard error, above the bars."""
+    print(text, file=sys.stderr, flush=True)
 
 
 @contextmanager

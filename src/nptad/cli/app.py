@@ -51,6 +51,7 @@ app = App(
 )
 app.register_install_completion_command(help="Make the shell complete nptad's commands and options.")
 
+
 @app.command
 def detect(
     data: TableFile,
@@ -481,6 +482,7 @@ def _facts(detector: NPTAD) -> dict[str, Any]:
     network = trained and {
         "members": trained.ensemble.n_members,
         "training_steps": len(trained.history),
+        "planned_steps": trained.settings.n_steps,
         "final_loss": trained.history[-1]["loss"],
         "settings": trained.settings.to_dict(),
     }
