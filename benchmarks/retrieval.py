@@ -11,8 +11,8 @@ decide that:
   quick.py does not cap, on the same split. (NPT-AD takes a minute and more for a table, so it was not run on tables.)
 * Reasons: in normal test rows of some tables one cell is replaced, as in ``benchmarks/planted.py``. Without which cell
   is the row least odd, by the default score and by the network? With this cell hidden, how close do the ten most
-  similar rows come to its true value, and how narrow is the range of most of them: the nearest rows, as in explanations today,
-  and the rows with the largest weights in the network?
+  similar rows come to its true value, and how narrow is the range of most of them: the nearest rows, as in explanations
+  today, and the rows with the largest weights in the network?
 * Cost: processor seconds of fitting, and of scoring as many rows.
 
 Writes ``results/retrieval.md``.
