@@ -11,6 +11,7 @@ from typing import Any, Literal
 import numpy as np
 from scipy.stats import rankdata
 from sklearn.base import BaseEstimator, OutlierMixin
+from sklearn.utils import estimator_html_repr
 from sklearn.utils.validation import check_is_fitted
 
 from nptad.errors import InputError, ModelFileError, TrainingError, warn
@@ -19,6 +20,7 @@ from nptad.explain.batch import Batch
 from nptad.explain.result import Explanation
 from nptad.explain.similar import explain_views
 from nptad.memory import require_memory
+from nptad.models.display import fitted_html
 from nptad.models.fitted import FittedModel
 from nptad.models.persist import load_model, save_model
 from nptad.nn.device import resolve_device
@@ -45,7 +47,8 @@ from nptad.scoring.standing_out import FALSE_DISCOVERY_RATE
 from nptad.scoring.view_score import ViewScore
 from nptad.settings import Settings, default_members, default_settings
 from nptad.tables.encode import encode
-from nptad.tables.frames import backend_of, read_blocks, read_columns
+from nptad.tables.frames import backend_of, identity_of, read_blocks, read_columns
+from nptad.tables.identity import Identity
 from nptad.tables.layout import without_unreadable
 from nptad.tables.schema import Schema, Use, learn_schema
 from nptad.training.checkpoint import History
@@ -242,7 +245,10 @@ class NPTAD(OutlierMixin, BaseEstimator):
     ) -> tuple[ViewScore, RowScores]:
         seed = ranks.from_first(lambda: spawn_seeds(self.random_state, 1))[0]
         with progress_bar("Fitting", len(x), self.verbose and ranks.is_first) as advance:
-            scorer = (fit_core if contaminated else ViewScore.fit)(x, schema.layout, seed, advance=advance)
+            if contaminated:
+                scorer = fit_core(x, schema.layout, seed, advance, schema.zeros)
+            else:
+                scorer = ViewScore.fit(x, schema.layout, seed, advance=advance)
         scores = scorer.training_scores
         return scorer, RowScores(scores[:, None], scores, np.arange(len(x)))
 
@@ -415,9 +421,11 @@ class NPTAD(OutlierMixin, BaseEstimator):
         raw = read_columns(X)
         if self._has_network():
             rate = make_rule(None, max(DEFAULT_RATE, 1 / max(1, raw.n_rows)) if share is None else share, raw.n_rows)
-            return self._detect(rate, [self._fit(raw, contaminated=False, score_all=True)], raw.backend)
-        rule = DecisionRule("fdr", FALSE_DISCOVERY_RATE) if share is None else DecisionRule("share", share)
-        return self._judge_table(rule, self._fit(raw, contaminated=True), raw.backend)
+            found = self._detect(rate, [self._fit(raw, contaminated=False, score_all=True)], raw.backend)
+        else:
+            rule = DecisionRule("fdr", FALSE_DISCOVERY_RATE) if share is None else DecisionRule("share", share)
+            found = self._judge_table(rule, self._fit(raw, contaminated=True), raw.backend)
+        return dataclasses.replace(found, identity=self._identity(raw))
 
     def _judge_table(self, rule: DecisionRule, scored: RowScores, backend: str) -> Detection:
         """Flag the rows of a contaminated training table that stand out, or a share of them."""
@@ -486,7 +494,10 @@ class NPTAD(OutlierMixin, BaseEstimator):
         drift: tuple[str, ...] = ()
         if (found.training_row < 0).any():
             drift = batch.drift(self.model_.compared_rows[1], self.model_.scorer, found.anomaly)
-        return dataclasses.replace(found, drift=drift, notes=batch.notes)
+        return dataclasses.replace(found, drift=drift, notes=batch.notes, identity=self._identity(X))
+
+    def _identity(self, table: Any) -> Identity:
+        return identity_of(table).with_keys(self.schema_.keys)
 
     def decision_rule(self, fdr: float | None = None, false_alarm_rate: float | None = None) -> DecisionRule:
         """The rule by which :meth:`detect` flags rows at these rates."""
@@ -533,8 +544,53 @@ class NPTAD(OutlierMixin, BaseEstimator):
         check_is_fitted(self)
         scorer, visible = self.model_.scorer, bool(self.verbose)
         if isinstance(scorer, ViewScore):
-            return explain_views(scorer, self.schema_, X, by_member, training_row, verbose=visible)
-        return explain_rows(scorer.ensemble, self.schema_, X, by_member, verbose=visible)
+            explained = explain_views(scorer, self.schema_, X, by_member, training_row, verbose=visible)
+        else:
+            explained = explain_rows(scorer.ensemble, self.schema_, X, by_member, verbose=visible)
+        return explained.identified(self._identity(X))
+
+    def report(
+        self,
+        X: Any,
+        path: str | Path,
+        *,
+        fdr: float | None = None,
+        false_alarm_rate: float | None = None,
+        label: str | None = None,
+        source: str = "table",
+    ) -> Detection:
+        """Score rows as :meth:`detect` does, and write the report on them to an HTML file.
+
+        Parameters
+        ----------
+        X : DataFrame, pyarrow.Table or 2-D array
+            The rows, usually new ones.
+        path : path
+            The file; one that is there is replaced.
+        fdr, false_alarm_rate : float, optional
+            Those of :meth:`detect`.
+        label : str, optional
+            Column that marks known anomalies with 1, or ``column=value``; the result is only compared with it.
+        source : str
+            What the report calls the table.
+
+        Returns
+        -------
+        Detection
+            What :meth:`detect` returns.
+        """
+        check_is_fitted(self)
+        from nptad.report import report_rows  # up, only if a report is asked for
+
+        return report_rows(self, X, path, fdr=fdr, false_alarm_rate=false_alarm_rate, label=label, source=source)
+
+    def _repr_html_inner(self) -> str:
+        """What a notebook shows: what was learnt, above the parameters that scikit-learn shows."""
+        return (fitted_html(self.model_) if hasattr(self, "model_") else "") + str(estimator_html_repr(self))
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
+        bundle: dict[str, str] = super()._repr_mimebundle_(**kwargs)
+        return bundle | ({"text/html": self._repr_html_inner()} if "text/html" in bundle else {})
 
     def save(self, directory: str | Path) -> None:
         """Write the fitted detector to a directory that :func:`nptad.load` reads; nothing in it can execute."""

@@ -18,8 +18,8 @@ import pytest
 from web_client import open_browser
 
 from chromium import ARGUMENTS, CHROMIUM
+from nptad.http.addresses import hosts_for
 from nptad.io.read import read_table
-from nptad.web.security import hosts_for
 
 pytestmark = pytest.mark.skipif(not CHROMIUM.exists(), reason=f"there is no browser at {CHROMIUM}")
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")

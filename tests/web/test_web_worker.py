@@ -294,7 +294,7 @@ def test_the_job_finds_the_odd_row_and_says_why(done):
     row, n_flagged = digest["rows"][0], digest["n_flagged"]
     assert 1 <= n_flagged == len(digest["rows"]) <= 2  # the odd row, and at most one beside it
     assert outcome["headline"] == plural(n_flagged, "row") + " flagged"
-    assert (row["row"], row["names"], row["label"]) == (7, ["row 7"], 1)
+    assert (row["row"], row["names"], row["label"]) == (8, ["row 7"], 1)
     assert row["reasons"][0]["column"] in ("x", "y")
 
 
@@ -311,7 +311,15 @@ def test_the_page_says_how_likely_a_category_was_that_was_expected_and_what_the_
     near = {"column": "size", "seen": 7.0, "expected": 2.0, "probability": None, "nearest": 3.25, "view": None}
     reasons = [{**found, "similar": None} for found in (reason, near)]
     row = {"row": 3, "names": [], "score": "2", "p_value": "0.01", "label": None}
-    digest = {"statement": "", "meaning": "", "notes": [], "n_flagged": 1, "names": [], "labelled": False}
+    digest = {
+        "statement": "",
+        "meaning": "",
+        "notes": [],
+        "n_flagged": 1,
+        "names": [],
+        "labelled": False,
+        "rows_are": "",
+    }
     job = jobs.Job("j", "t.csv", 60, [{}], Choices(("category",)))
     page = render(
         "result",

@@ -7,7 +7,6 @@ import sys
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import asdict
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -40,6 +39,9 @@ if TYPE_CHECKING:
     from pyarrow import Table
 
     from nptad.detector import NPTAD
+
+FIRST_ROW = 1
+"""The number of the first row of a table, as spreadsheets and databases count."""
 
 app = App(
     name="nptad",
@@ -120,6 +122,7 @@ def detect(
         ignore=ignored,
         label=label,
         share=share,
+        first_row=FIRST_ROW,
         explain_at_least=max(top, EXPLAINED_ROWS),
         explain_at_most=None if output is not None else LISTED_ROWS,
     )
@@ -135,7 +138,7 @@ def detect(
             print_json(summary)
     if output == "-" or json:
         return
-    print_anomalies(result.explanation[: max(top, 1)], result.detection, result.carried)
+    print_anomalies(result.explanation[: max(top, 1)], result)
     if result.labels is not None:
         print_quality(result.detection, result.labels)
 
@@ -213,6 +216,7 @@ def score(
     /,
     *,
     output: TableFile = "-",
+    report: Path | None = None,
     fdr: float | None = None,
     false_alarm_rate: float | None = None,
     reasons: bool = False,
@@ -239,6 +243,8 @@ def score(
     output : str
         File for the score, p-value and flag of every row, also at s3:// or gs://; `-` for CSV on standard output. A
         directory (an existing one, or a name that ends with `/`) gets Parquet parts.
+    report : Path
+        Write a report to this HTML file. Not with a directory.
     fdr : float
         Flag at this false discovery rate instead: the share of normal rows among the flagged rows, on average. Not
         with a directory.
@@ -253,7 +259,7 @@ def score(
     json : bool
         Print a summary as JSON on standard output; needs an output file.
     """
-    refuse_mixture(data, output, sheet, fdr, label, jobs, engine, json)
+    refuse_mixture(data, output, report, sheet, fdr, label, jobs, engine, json)
     if writes_parts(output):
         from nptad.scale.arrow import ScoringOptions
         from nptad.scale.bigfiles import find_files
@@ -265,10 +271,11 @@ def score(
         _score_in_parts(options, files, output, jobs, engine, quiet, json)
         return
     from nptad.io.formats import output_format
+    from nptad.io.places import name_of
     from nptad.io.write import write_table
 
     output_format(output)
-    check_places(output)
+    check_places(output, report)
     table, ignored = _read(data, ignore, sheet, model)
 
     from nptad.cli.terminal import console_for_notes, counts, print_json, print_quality
@@ -284,8 +291,13 @@ def score(
         false_alarm_rate=false_alarm_rate,
         reasons=reasons,
         strict=strict,
+        first_row=FIRST_ROW,
     )
     write_table(result.table(), output)
+    if report is not None:
+        from nptad.report import summarise, write_report
+
+        write_report(summarise(result, source=Path(name_of(data)).name), report)
     if json:
         print_json(counts(result.detection, result.labels))
     elif not quiet:
@@ -316,22 +328,23 @@ def explain(
     data : str
         Table: a file or any other source that `nptad detect` takes; `-` for standard input.
     rows : str
-        Row numbers, counted from 0, such as `3,17` or `5-9`.
+        Row numbers as the other commands print them, counted from 1 below the header, such as `3,17` or `5-9`.
     json : bool
         Print as JSON.
     """
-    from nptad.tables.selection import select_columns
+    from nptad.tables.selection import require_columns
 
-    features = select_columns(*_read(data, ignore, sheet, model)).features
-    chosen = row_numbers(rows, features.num_rows)
+    table, ignored = _read(data, ignore, sheet, model)
+    require_columns(ignored, table.column_names)
+    chosen = row_numbers(rows, table.num_rows)
 
-    from nptad.cli.terminal import print_explanation, print_json
+    from nptad.cli.terminal import explained_rows, print_explanation, print_json
     from nptad.detector import load
     from nptad.pipeline import explain_table
 
-    explanation = explain_table(load(model, device), features, chosen)
+    explanation = explain_table(load(model, device), table, chosen, ignore=ignored, first_row=FIRST_ROW)
     if json:
-        print_json([asdict(why) for why in explanation])
+        print_json(explained_rows(explanation))
     else:
         print_explanation(explanation)
 
@@ -360,6 +373,7 @@ def demo(*, seed: Seed = 0) -> None:
     run_demo(seed)
 
 
+app.command("nptad.service.command:api", help="Score rows over HTTP with a saved model.")
 app.command("nptad.web.command:serve", help="Find anomalies in the browser: drop a table on a page.")
 if find_spec("pooch") and find_spec("psutil"):  # the extra `bench` is installed
     app.command(
@@ -408,7 +422,7 @@ def _fit(
     data: str, model: str, ignore: str, sheet: str | None, checkpoint: str | None, **choices: Any
 ) -> dict[str, Any] | None:
     """Fit and save a model; what was learnt, or None if another process trains with this one and saves it."""
-    from nptad.pipeline import set_aside
+    from nptad.pipeline import read_numbered, set_aside
     from nptad.tables.selection import require_columns
     from nptad.training.distributed import joined
 
@@ -417,7 +431,7 @@ def _fit(
         require_columns(ignored, table.column_names)
         detector = _detector(table.column_names, **choices)
         set_aside(detector, ignored)
-        detector.fit(table, checkpoint=checkpoint)
+        detector.fit(read_numbered(table, FIRST_ROW), checkpoint=checkpoint)
     if not ranks.is_first:
         return None
     detector.save(model)

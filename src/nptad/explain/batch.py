@@ -38,7 +38,7 @@ class Batch:
             column = self._schema.used[j]
             rows = np.flatnonzero(np.isinf(x[:, j]))
             seen = cell(cells.shown(column, int(rows[0])), FEW_LETTERS)
-            count, first = self._unreadable.get(column.name, (0, f"{seen!r} in row {raw.first_row + rows[0]:,}"))
+            count, first = self._unreadable.get(column.name, (0, f"{seen!r} in row {raw.identity.label(int(rows[0]))}"))
             self._unreadable[column.name] = count + len(rows), first
         step = max(1, -(-len(x) // MOST_ROWS))
         self._kept.append((raw.first_row + np.arange(0, len(x), step), x[::step]))

@@ -1,40 +1,19 @@
-"""Results in one sentence: how many rows are flagged, and the reasons for one row."""
+"""The reasons for one row in one sentence."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from nptad.wording import FEW_LETTERS, cell, estimate, percent, plural, shorten, similar_rows
+from nptad.wording import FEW_LETTERS, cell, estimate, percent, shorten, similar_rows
 
 if TYPE_CHECKING:
     from nptad.explain.result import CellReason, RowExplanation, SimilarValues
-    from nptad.scoring.calibrate import Detection
 
 _REASONS = 3
 """Largest number of reasons named for a row without suspicious cells."""
 
 _LEAST_OF_FIRST = 0.1
 """A reason is named if its contribution is at least this share of the first one's."""
-
-
-def headline(detection: Detection) -> str:
-    """The result in one sentence, without a full stop.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from nptad.scoring.calibrate import Detection
-    >>> found = Detection(np.ones(40), np.ones(40), np.arange(40) < 1, 0.01, "false_alarm_rate", 0.01, "pandas")
-    >>> headline(found)
-    '1 of 40 rows looks anomalous at a false-alarm rate of 1%'
-    """
-    n_flagged, rows = int(detection.anomaly.sum()), plural(len(detection.score), "row")
-    which = f"{n_flagged:,} of {rows} look{'s' * (n_flagged == 1)}" if n_flagged else f"None of {rows} looks"
-    rate = percent(detection.rate)
-    if detection.rule == "share":
-        return f"{n_flagged:,} of {rows} {'is' if n_flagged == 1 else 'are'} flagged, the share of {rate} asked for"
-    rule = "false discovery rate" if detection.rule == "fdr" else "false-alarm rate"
-    return f"{which} anomalous at a {rule} of {rate}"
 
 
 def reasons_text(why: RowExplanation) -> str:

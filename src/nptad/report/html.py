@@ -14,12 +14,17 @@ from typing import TYPE_CHECKING, Any
 from nptad import wording
 from nptad.errors import InputError
 from nptad.io.atomic import writing, writing_explained
+from nptad.pipeline import score_table
 from nptad.report import svg
 from nptad.report.rows import HEAT_COLUMNS
-from nptad.wording import duration, figure, moment, number, percent, plural, similar_rows
+from nptad.report.summary import summarise
+from nptad.wording import duration, figure, moment, number, p_value, percent, plural, similar_rows
 
 if TYPE_CHECKING:
     from jinja2 import BaseLoader, Environment, Template
+
+    from nptad.detector import NPTAD
+    from nptad.scoring.calibrate import Detection
 
 HEAT_LIMITS = (0.005, 0.03, 0.08, 0.15, 0.25, 0.4, 0.6)  # the lowest share of each colour of the heat map
 SHOWN_COLUMNS = 30  # columns described; the others are folded away
@@ -58,6 +63,7 @@ def render(summary: dict[str, Any]) -> str:
         policy=_policy(style, script),
         data=Markup(_script_json(summary)),
         limits=HEAT_LIMITS,
+        places={anomaly["row"]: place for place, anomaly in reversed([*enumerate(summary["anomalies"], 1)])},
         shown_columns=SHOWN_COLUMNS,
         heat_columns=HEAT_COLUMNS,
         **{name: Markup(picture) for name, picture in drawn.items()},
@@ -72,6 +78,22 @@ def write_report(summary: dict[str, Any], path: str | Path) -> None:
     page = render(summary)
     with writing_explained(path), writing(Path(path)) as file:
         file.write(page.encode())
+
+
+def report_rows(
+    detector: NPTAD,
+    table: Any,
+    path: str | Path,
+    *,
+    fdr: float | None = None,
+    false_alarm_rate: float | None = None,
+    label: str | None = None,
+    source: str = "table",
+) -> Detection:
+    """Score rows with a fitted detector and write the report; what :meth:`nptad.NPTAD.report` does."""
+    result = score_table(detector, table, label=label, fdr=fdr, false_alarm_rate=false_alarm_rate)
+    write_report(summarise(result, source=source), path)
+    return result.detection
 
 
 def make_environment(loader: BaseLoader | None = None) -> Environment:
@@ -124,7 +146,7 @@ def make_environment(loader: BaseLoader | None = None) -> Environment:
             remark = Markup(', <span class="muted">expected {}</span>').format(estimate(expected))
         return Markup("<b>{}</b> {}{}").format(text(cell_reason["column"]), cell(seen), remark)
 
-    filters = (text, cell, estimate, interval, reason, number, figure, percent, plural, duration, moment)
+    filters = (text, cell, estimate, interval, reason, number, figure, p_value, percent, plural, duration, moment)
     environment.filters |= {function.__name__: function for function in filters}
     environment.filters["count"] = lambda value: f"{value:,}"
     return environment

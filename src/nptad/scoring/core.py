@@ -18,8 +18,9 @@ from dataclasses import replace
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from nptad.scoring.first_pass import first_pass
+from nptad.scoring.first_pass import MEASURES, first_pass
 from nptad.scoring.folds import row_keys
+from nptad.scoring.gross_errors import gross_errors
 from nptad.scoring.standing_out import standing_out
 from nptad.scoring.surprise import CombinedSurprise, Surprise, combine, surprise_among_others
 from nptad.scoring.view_score import Core, ViewScore, as_seen, far_off, fit_views, rows_to_keep
@@ -48,8 +49,12 @@ def fit_core(
     layout: CellLayout,
     seed: int,
     advance: Callable[[float], None] = lambda _: None,
+    zeros: Float[np.ndarray, " D1"] | None = None,
 ) -> ViewScore:
     """Score encoded rows of one table that contains anomalies; ``advance`` is told the rows that were scored.
+
+    Rows with gross errors (:mod:`nptad.scoring.gross_errors`, which says what ``zeros`` are) stand out. They are set
+    aside first: in a column with one huge number, all others would be alike.
 
     Examples
     --------
@@ -59,6 +64,28 @@ def fit_core(
     >>> np.flatnonzero(score.core.stands_out).tolist() == list(range(20)), len(score.kept)
     (True, 180)
     """
+    evidence = gross_errors(x, layout, zeros)
+    ordinary = np.flatnonzero(evidence == 0)
+    advance(len(x) - len(ordinary))
+    score = _fit_ordinary(x[ordinary], layout, seed, advance)
+    assert score.core is not None
+    scores, stands_out = evidence + np.log(len(x) + 1), evidence > 0
+    scores[ordinary], stands_out[ordinary] = score.training_scores, score.core.stands_out
+    reason = np.full(len(x), len(MEASURES) - 1)
+    reason[ordinary] = score.core.reason
+    return replace(
+        score,
+        kept=ordinary[score.kept],
+        training_scores=scores,
+        row_keys=row_keys(x),
+        core=replace(score.core, stands_out=stands_out, reason=reason),
+    )
+
+
+def _fit_ordinary(
+    x: Float[np.ndarray, "N D"], layout: CellLayout, seed: int, advance: Callable[[float], None]
+) -> ViewScore:
+    """Score the rows of a table without gross errors."""
     known = rows_to_keep(x, layout, seed)
     measures = first_pass(far_off(x, without_unreadable(x)), layout, seed)
     order = known[np.argsort(_mean_surprise(measures, known)[known], kind="stable")]

@@ -8,22 +8,17 @@ from __future__ import annotations
 
 import math
 import re
-from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 from typing import Any
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import numpy as np
 
 from nptad.errors import InputError
 from nptad.tables.frames import RawColumns, read_columns, texts
 from nptad.tables.layout import LARGEST_STANDARDISED, UNREADABLE, UNSEEN
-from nptad.tables.readings import Reading, reading_of, zone_of
+from nptad.tables.moments import LAST_SECOND, duration_text, time_text
+from nptad.tables.readings import Reading, reading_of
 from nptad.tables.schema import Category, Column, Schema, listed
-
-_LAST_SECOND = 2.0**62
-"""Seconds from 1970 beyond which there is no calendar; a network may expect any number."""
 
 
 @dataclass(frozen=True)
@@ -98,7 +93,7 @@ def match(schema: Schema, raw: RawColumns) -> Cells:
             continue
         values[column.name] = _as_learnt(column, raw, name)
         if raw.content[name] != column.content:
-            written[column.name] = _as_written(raw, name)
+            written[column.name] = _as_written(raw, name, raw.zones.get(name, ""))
     return Cells(values, written, raw.n_rows)
 
 
@@ -119,7 +114,7 @@ def _as_learnt(column: Column, raw: RawColumns, name: str | int) -> np.ndarray:
         return cells
     gaps = np.isnan(cells) if cells.dtype.kind == "f" else np.array([v is None for v in cells], dtype=bool)
     if column.content == "text":
-        return texts(_as_written(raw, name).tolist())
+        return texts(_as_written(raw, name, zone="").tolist())
     if content == "text":
         # If training had no text, these cells show how they are written.
         reading = Reading(column.content, column.convention) if column.convention else reading_of(column.content, cells)
@@ -132,9 +127,9 @@ def _as_learnt(column: Column, raw: RawColumns, name: str | int) -> np.ndarray:
     return np.where(gaps, np.nan, UNREADABLE)
 
 
-def _as_written(raw: RawColumns, name: str | int) -> np.ndarray:
+def _as_written(raw: RawColumns, name: str | int, zone: str) -> np.ndarray:
     """The cells of a column as plain values; times as text."""
-    as_read = Column(name, "numeric", raw.content[name], zone=raw.zones.get(name, ""))
+    as_read = Column(name, "numeric", raw.content[name], zone=zone)
     return np.array([readable(as_read, plain_cell(v)) for v in raw.cells[name]], dtype=object)
 
 
@@ -214,39 +209,6 @@ def readable(column: Column, value: Category | None) -> Category | None:
     """
     if isinstance(value, bool):
         return column.convention.split("/")[value] if column.convention else value
-    if value is None or column.content not in ("time", "duration") or not abs(float(value)) < _LAST_SECOND:
+    if value is None or column.content not in ("time", "duration") or not abs(float(value)) < LAST_SECOND:
         return value
-    micros = round(float(value) * 1e6)
-    if column.content == "time":
-        return _moment(micros, column.zone)
-    seconds, rest = divmod(abs(micros), 10**6)
-    minutes, second = divmod(seconds, 60)
-    hours, minute = divmod(minutes, 60)
-    days, hour = divmod(hours, 24)
-    sign, day = "-" if micros < 0 else "", f"{days} d " if days else ""
-    return f"{sign}{day}{hour:02d}:{minute:02d}:{second:02d}{_fraction(rest)}"
-
-
-def _moment(micros: int, zone: str) -> str:
-    shift = timedelta()
-    if zone:
-        with suppress(OverflowError, ValueError, OSError, ZoneInfoNotFoundError):
-            moment = datetime.fromtimestamp(micros // 10**6, UTC)
-            offset = zone.removeprefix("UTC")
-            is_offset = not offset or offset[0] in "+-"
-            shift = moment.astimezone(zone_of(offset) if is_offset else ZoneInfo(zone)).utcoffset() or shift
-    seconds, rest = divmod(micros + shift // timedelta(microseconds=1), 10**6)
-    # NumPy's calendar knows years beyond 9999, which an anomaly may reach.
-    text = str(np.datetime64(seconds, "s")) + _fraction(rest)
-    if not zone:
-        return text.removesuffix("T00:00:00")
-    minutes = shift // timedelta(minutes=1)
-    return (
-        f"{text}{'-' if minutes < 0 else '+'}{abs(minutes) // 60:02d}:{abs(minutes) % 60:02d}"
-        if minutes
-        else f"{text}Z"
-    )
-
-
-def _fraction(micros: int) -> str:
-    return f".{micros:06d}" if micros else ""
+    return time_text(float(value), column.zone) if column.content == "time" else duration_text(float(value))

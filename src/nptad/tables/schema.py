@@ -82,9 +82,21 @@ class Schema:
         return CellLayout(len(self.used) - len(cardinalities), cardinalities)
 
     @property
+    def zeros(self) -> np.ndarray:
+        """What 0 is encoded as in each number column, (D1,)."""
+        return np.array([-c.mean / c.scale for c in self.used if c.kind == "numeric"], dtype=np.float32)
+
+    @property
     def ignored(self) -> tuple[str | int, ...]:
         """The columns that are set aside, except empty ones."""
         return tuple(c.name for c in self.columns if c.kind == "ignored" and c.role != "empty")
+
+    @property
+    def keys(self) -> tuple[str | int, ...]:
+        """The columns that are set aside and can tell rows apart, those that name every row first."""
+        order: dict[Role, int] = {"chosen": 0, "identifier": 0, "sequence": 1, "names": 2, "free text": 3}
+        found = [c for c in self.columns if c.kind == "ignored" and c.role in order]
+        return tuple(c.name for c in sorted(found, key=lambda c: order[c.role]))
 
     @property
     def text_columns(self) -> tuple[str, ...]:
@@ -263,8 +275,8 @@ def _unreadable_text(column: Column, raw: RawColumns) -> str:
     row = int(np.isinf(values).argmax())
     return (
         f"{column.unreadable:,} of {len(cells) - column.missing:,} cells of column {column.name!r} cannot be read as "
-        f"{column.content}s, such as {str(cells[row])[:40]!r} in row {raw.first_row + row}; each is an oddity of its "
-        "cell"
+        f"{column.content}s, such as {str(cells[row])[:40]!r} in row {raw.identity.label(row)}; each is an oddity of "
+        "its cell"
     )
 
 

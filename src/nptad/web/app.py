@@ -21,6 +21,7 @@ from starlette.datastructures import FormData, UploadFile
 from starlette.exceptions import HTTPException
 
 from nptad.errors import InputError
+from nptad.http.addresses import LOOPBACK_HOSTS
 from nptad.io.formats import ARCHIVE_SUFFIX, SUFFIXES, format_of
 from nptad.report.html import base_style
 from nptad.web import jobs
@@ -28,7 +29,7 @@ from nptad.web.choices import Choices, form_values, parse_choices
 from nptad.web.jobs import Job, Store
 from nptad.web.pages import download_name, render, shown_name, status_of
 from nptad.web.runner import WORKER, Runner
-from nptad.web.security import FORM_BYTES, LOOPBACK_HOSTS, Guard, Sessions
+from nptad.web.security import FORM_BYTES, Guard, Sessions
 
 DOWNLOADS = {
     jobs.SCORES_CSV: "text/csv; charset=utf-8",

@@ -30,7 +30,7 @@ from nptad.progress import listening
 from nptad.web import example, jobs
 from nptad.web.choices import Choices, column_uses, default_choices, ignored_columns, label_column
 from nptad.web.columns import describe_columns
-from nptad.wording import figure, plural
+from nptad.wording import figure, p_value, plural
 
 if TYPE_CHECKING:
     from nptad.pipeline import TableResult
@@ -115,7 +115,7 @@ def detect(
     hear = _listener(Pace(expected_work(n_rows, n_features, flagged)), tell)
     with listening(hear), warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        result = detect_table(table, detector, label=label, share=chosen.share)
+        result = detect_table(table, detector, label=label, share=chosen.share, first_row=1)
         hear("Writing", 0, 1)
         unfinished = home / jobs.UNFINISHED
         unfinished.mkdir(mode=0o700)
@@ -165,13 +165,14 @@ def _digest(summary: dict[str, Any]) -> dict[str, Any]:
     return {
         **{name: summary["result"][name] for name in ("statement", "meaning", "notes", "n_flagged")},
         "names": summary["key_columns"][:1],
+        "rows_are": summary["rows_are"],
         "labelled": summary["labels"] is not None,
         "rows": [
             {
                 "row": anomaly["row"],
                 "names": anomaly["key"][:1],
                 "score": figure(anomaly["score"]),
-                "p_value": figure(anomaly["p_value"], 2),
+                "p_value": p_value(anomaly["p_value"]),
                 "label": anomaly["label"],
                 "reasons": anomaly["reasons"][:3],
             }
