@@ -25,7 +25,7 @@ from typing import Any
 ROOT = Path(__file__).parents[2]
 JOURNAL, SUMMARY = ROOT / "build" / "torture.jsonl", ROOT / "results" / "torture.md"
 KINDS = ("frames", "files", "models", "savers", "limits", "kills", "together", "page", "soak")
-_AT_ONCE = 50  # cases in one process
+_AT_ONCE = 1000  # cases in one process
 
 sys.path.insert(0, str(ROOT / "tests"))
 

@@ -119,6 +119,7 @@ def _fit_ordinary(
             n_top,
             float(agreement),
         ),
+        seed,
     )
 
 

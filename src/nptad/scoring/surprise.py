@@ -182,7 +182,8 @@ def combine(surprises: np.ndarray) -> np.ndarray:
     [1.0, 7.6]
     """
     largest = surprises.max(axis=0)
-    return largest + 2 * np.log(np.exp((surprises - largest) / 2).mean(axis=0))
+    combined = largest + 2 * np.log(np.exp((surprises - largest) / 2).mean(axis=0))
+    return combined.round(9)  # equal rows must be equal whatever their company
 
 
 def fit_tail(excess: np.ndarray, standard_errors: float = 0.0) -> tuple[float, float]:
