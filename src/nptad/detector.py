@@ -27,7 +27,7 @@ from nptad.models.persist import load_model, save_model
 from nptad.models.records import Record, Upkeep, upkeep
 from nptad.nn.device import resolve_device
 from nptad.nn.rng import spawn_seeds
-from nptad.progress import progress_bar
+from nptad.progress import announce, progress_bar, say
 from nptad.scoring.calibrate import (
     CALIBRATION_ROWS,
     DEFAULT_RATE,
@@ -43,9 +43,10 @@ from nptad.scoring.calibrate import (
 )
 from nptad.scoring.core import fit_core
 from nptad.scoring.ensemble import Ensemble, fit_ensemble
+from nptad.scoring.forecast import TimeLimit, announcement
 from nptad.scoring.network_score import NetworkScore, score_with
 from nptad.scoring.standing_out import FALSE_DISCOVERY_RATE
-from nptad.scoring.view_score import ViewScore
+from nptad.scoring.view_score import ViewScore, expected_seconds
 from nptad.settings import Settings, default_members, default_settings
 from nptad.tables.encode import encode
 from nptad.tables.frames import backend_of, identity_of, read_blocks, read_columns
@@ -120,8 +121,9 @@ class NPTAD(OutlierMixin, BaseEstimator):
         is read as numbers or times if nearly all of its cells can be read, number columns with at most two different
         values are categories, and in a table with column names, columns that only identify the rows are ignored.
     time_limit : float, optional
-        Seconds of training a network at most. If the limit ends training, the result depends on the speed of the
-        machine.
+        Seconds that :meth:`fit` may take with a network, with scoring the training rows. A limit that is too short
+        for one step of training is refused. If the limit ends training, a warning says after how many steps, and the
+        result depends on the speed of the machine.
     device : str, default "auto"
         A torch device for a network; "auto" takes a CUDA device if there is one.
     random_state : int, RandomState or Generator, optional
@@ -223,6 +225,7 @@ class NPTAD(OutlierMixin, BaseEstimator):
     ) -> RowScores:
         """Fit, and return the out-of-fold scores of the calibration rows, or of all training rows."""
         self._check_parameters(checkpoint)
+        limit = None if self.time_limit is None else TimeLimit.from_now(self.time_limit)
         ranks = Ranks()
         raw = read_columns(X)
         # Encoded rows and their ranks, whatever else a score keeps.
@@ -232,7 +235,7 @@ class NPTAD(OutlierMixin, BaseEstimator):
         scorer: ViewScore | NetworkScore
         if self._has_network():
             x = without_unreadable(x)  # a network cannot learn from them
-            scorer, scored = self._fit_network(x, schema, checkpoint, precision, ranks, score_all)
+            scorer, scored = self._fit_network(x, schema, checkpoint, precision, ranks, score_all, limit)
         else:
             scorer, scored = self._fit_views(x, schema, ranks, contaminated)
         # Assigned last, so that a fit that fails or is interrupted leaves the detector as it was.
@@ -243,7 +246,9 @@ class NPTAD(OutlierMixin, BaseEstimator):
         self, x: np.ndarray, schema: Schema, ranks: Ranks, contaminated: bool
     ) -> tuple[ViewScore, RowScores]:
         seed = ranks.from_first(lambda: spawn_seeds(self.random_state, 1))[0]
-        with progress_bar("Fitting", len(x), self.verbose and ranks.is_first) as advance:
+        visible = self.verbose and ranks.is_first
+        announce("The fit", expected_seconds(*x.shape) * (1 + contaminated), visible)
+        with progress_bar("Fitting", len(x), visible) as advance:
             if contaminated:
                 scorer = fit_core(x, schema.layout, seed, advance, schema.zeros)
             else:
@@ -259,26 +264,35 @@ class NPTAD(OutlierMixin, BaseEstimator):
         precision: Precision,
         ranks: Ranks,
         score_all: bool,
+        limit: TimeLimit | None,
     ) -> tuple[NetworkScore, RowScores]:
         device, settings = resolve_device(self.device), self._resolve_settings(len(x), schema.layout.n_features)
         n_members = self._resolve_members(len(x))
         seeds = ranks.from_first(lambda: spawn_seeds(self.random_state, 3 + n_members))
-        visible = self.verbose and ranks.is_first
+        rows = np.arange(len(x))
+        if self.contamination == "auto" and len(x) > CALIBRATION_ROWS and not score_all:
+            rows = np.sort(np.random.default_rng(seeds[0]).choice(len(x), CALIBRATION_ROWS, replace=False))
+        visible = bool(self.verbose) and ranks.is_first
         with progress_bar("Training", settings.n_steps, visible) as advance:
+
+            def report(entry: dict[str, Any]) -> None:
+                advance(1, f"loss {entry['loss']:.3f}")
+                said = announcement(entry, limit)
+                if visible and said is not None:
+                    say(said)
+
             ensemble, history = fit_ensemble(
                 x,
                 schema.layout,
                 settings,
                 seeds[1:],
                 device=device,
-                time_limit=self.time_limit,
+                limit=limit,
+                n_scored=len(rows),
                 precision=precision,
                 checkpoint=checkpoint,
-                report=lambda entry: advance(1, f"loss {entry['loss']:.3f}"),
+                report=report,
             )
-        rows = np.arange(len(x))
-        if self.contamination == "auto" and len(x) > CALIBRATION_ROWS and not score_all:
-            rows = np.sort(np.random.default_rng(seeds[0]).choice(len(x), CALIBRATION_ROWS, replace=False))
         with progress_bar("Scoring" if score_all else "Calibrating", len(rows), visible) as advance:
             scored = score_with(ensemble, x[rows], advance)
         left_out = ensemble.left_out[:, rows].T | (n_members == 1)
@@ -286,7 +300,10 @@ class NPTAD(OutlierMixin, BaseEstimator):
         if not np.isfinite(scored.score).all():
             raise TrainingError("The trained model gives infinite scores; use a smaller learning_rate.")
         _report_empty(_count_empty(x))
-        return NetworkScore(ensemble, calibration, history), scored
+        score = NetworkScore(ensemble, calibration, history)
+        if score.ended_early is not None and ranks.is_first:
+            warn(score.ended_early)
+        return score, scored
 
     def _threshold(self, scorer: ViewScore | NetworkScore) -> float:
         if self.contamination != "auto":
@@ -312,7 +329,7 @@ class NPTAD(OutlierMixin, BaseEstimator):
 
     @property
     def history_(self) -> History:
-        """Step, loss, learning rate and seconds of every training step of the network."""
+        """Step of how many planned ones, loss, learning rate and seconds of every training step of the network."""
         return self._network.history
 
     @property

@@ -506,6 +506,7 @@ def _facts(detector: NPTAD) -> dict[str, Any]:
     network = trained and {
         "members": trained.ensemble.n_members,
         "training_steps": len(trained.history),
+        "planned_steps": trained.settings.n_steps,
         "final_loss": trained.history[-1]["loss"],
         "settings": trained.settings.to_dict(),
     }

@@ -241,8 +241,9 @@ def print_model(facts: dict[str, Any]) -> None:
     network = facts["network"]
     trained = ""
     if network:
-        members, steps = plural(network["members"], "member"), plural(network["training_steps"], "step")
-        trained = f", {members}, {steps}, final loss {figure(network['final_loss'])}"
+        done, planned = network["training_steps"], plural(network["planned_steps"], "step")
+        steps = planned if done == network["planned_steps"] else f"{done:,} of {planned} (the time limit)"
+        trained = f", {plural(network['members'], 'member')}, {steps}, final loss {figure(network['final_loss'])}"
     console.print(
         f"{plural(facts['rows'], 'row')}, {plural(len(kinds), 'column')}{trained}. "
         f"Rows with a score above {figure(facts['threshold'])} are anomalies.",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from nptad.scoring.views.times import OddTimes
 from nptad.wording import FEW_LETTERS, cell, estimate, percent, shorten, similar_rows
 
 if TYPE_CHECKING:
@@ -108,7 +109,14 @@ def interval_text(values: SimilarValues) -> str:
     return low if low == high else f"{low} to {high}"
 
 
+def odd_time(reason_view: str | None) -> str | None:
+    """What is odd about a time, if it is its hour or weekday."""
+    return "an hour or a weekday that hardly any row has" if reason_view == OddTimes.name else None
+
+
 def _expectation(reason: CellReason) -> str:
+    if said := odd_time(reason.view):
+        return f", {said}"
     if reason.similar is not None:
         return "" if reason.similar.has_seen else f", {similar_text(reason.similar)}"
     if reason.nearest is not None:

@@ -186,7 +186,7 @@ def _model_card(model: FittedModel) -> str:
         how = (
             f"{scorer.ensemble.n_members} member(s), {len(scorer.history)} training steps, final loss "
             f"{scorer.history[-1]['loss']:.4f},\n{len(scorer.ensemble.masks)} masks, "
-            f"{scorer.settings.row_attention} row attention."
+            f"{scorer.settings.row_attention} row attention. {scorer.ended_early or ''}"
         )
     else:
         how = f"Views of a row: {', '.join(view.name for view in scorer.views)}."

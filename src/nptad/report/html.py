@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from nptad import wording
 from nptad.errors import InputError
+from nptad.explain.sentences import odd_time
 from nptad.io.atomic import writing, writing_explained
 from nptad.pipeline import score_table
 from nptad.report import svg
@@ -135,7 +136,9 @@ def make_environment(loader: BaseLoader | None = None) -> Environment:
         """One of the ``reasons`` of a summary in a few words."""
         seen, expected, nearest = (cell_reason[name] for name in ("seen", "expected", "nearest"))
         remark = Markup("")
-        if cell_reason["similar"] is not None:
+        if said := odd_time(cell_reason["view"]):
+            remark = Markup(', <span class="muted">{}</span>').format(said)
+        elif cell_reason["similar"] is not None:
             if not cell_reason["similar"]["has_seen"]:
                 remark = Markup(', <span class="muted">{}</span>').format(similar(cell_reason["similar"]))
         elif nearest is not None:

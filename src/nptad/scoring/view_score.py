@@ -21,7 +21,7 @@ from nptad.scoring.feedback import Feedback, Likeness
 from nptad.scoring.first_pass import MEASURES
 from nptad.scoring.folds import left_out_rows, row_keys
 from nptad.scoring.surprise import CombinedSurprise, Surprise
-from nptad.scoring.views import VIEWS, NearestInQuantiles, NearestInRanges, View
+from nptad.scoring.views import VIEWS, NearestInQuantiles, NearestInRanges, View, views_for
 from nptad.scoring.views.cells import CellView
 from nptad.scoring.views.neighbours import MANY_ROWS
 from nptad.tables.layout import CellLayout, without_unreadable
@@ -35,6 +35,15 @@ MOST_ROWS = 500_000
 
 _ROWS_AT_ONCE = 2048
 """Rows scored between two reports of progress."""
+
+
+_SECONDS_PER_CELL = 2e-9
+"""Seconds that the fit takes on one core for each cell that a row is compared with; a rough measurement."""
+
+
+def expected_seconds(n_rows: int, n_features: int) -> float:
+    """About how long a fit on normal rows takes on one core: each row is compared with at most ``MANY_ROWS``."""
+    return _SECONDS_PER_CELL * n_rows * min(n_rows, MANY_ROWS) * n_features
 
 
 @dataclass(frozen=True)
@@ -104,7 +113,7 @@ class ViewScore:
         x: Float[np.ndarray, "N D"],
         layout: CellLayout,
         seed: int,
-        kinds: tuple[type[View], ...] = VIEWS,
+        kinds: tuple[type[View], ...] | None = None,
         advance: Callable[[float], None] = lambda _: None,
     ) -> ViewScore:
         """Learn from encoded training rows; ``advance`` is told the rows that were scored."""
@@ -262,9 +271,13 @@ class ViewScore:
         arrays: dict[str, np.ndarray],
         rows: Float[np.ndarray, "kept D"],
         layout: CellLayout,
-        kinds: tuple[type[View], ...] = VIEWS,
+        kinds: tuple[type[View], ...] | None = None,
     ) -> ViewScore:
         """Rebuild a score from :meth:`to_arrays`; ``kinds`` are the view classes that it was fitted with."""
+        if kinds is None:
+            kinds = views_for(layout)
+            if f"{len(VIEWS)}.columns" not in arrays:  # fitted before there was a view of times
+                kinds = VIEWS
 
         def surprise(name: str) -> Surprise:
             return Surprise(arrays[f"{name}.scores"], arrays[f"{name}.tail"])
@@ -324,10 +337,11 @@ def fit_views(
     x: Float[np.ndarray, "N D"],
     layout: CellLayout,
     seed: int,
-    kinds: tuple[type[View], ...] = VIEWS,
+    kinds: tuple[type[View], ...] | None = None,
     advance: Callable[[float], None] = lambda _: None,
 ) -> tuple[tuple[View, ...], list[Float[np.ndarray, " N"]]]:
     """Views fitted on encoded rows, and the out-of-fold scores of these rows under each of them."""
+    kinds = views_for(layout) if kinds is None else kinds
     left_out = left_out_rows(len(x), min(N_FOLDS, len(x)), seed)
     fitted = []
     for place, kind in enumerate(kinds):

@@ -81,8 +81,10 @@ class Schema:
     @property
     def layout(self) -> CellLayout:
         """Shape of an encoded row."""
-        cardinalities = tuple(c.cardinality for c in self.used if c.kind == "categorical")
-        return CellLayout(len(self.used) - len(cardinalities), cardinalities)
+        used = self.used
+        cardinalities = tuple(c.cardinality for c in used if c.kind == "categorical")
+        times = tuple((j, c.mean, c.scale) for j, c in enumerate(used) if c.kind == "numeric" and c.content == "time")
+        return CellLayout(len(used) - len(cardinalities), cardinalities, times)
 
     @property
     def zeros(self) -> np.ndarray:
