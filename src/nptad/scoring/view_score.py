@@ -232,8 +232,10 @@ class ViewScore:
         keys = row_keys(feedback.rows)
         latest = dict(zip(keys.tolist(), feedback.is_anomaly.tolist(), strict=True))
         rejected = [key for key, is_anomaly in latest.items() if is_anomaly]
-        left_out = self.kept[np.isin(row_keys(self.rows), np.array(rejected, dtype=np.uint64))]
-        score = self.without(left_out) if len(left_out) else self
+        score = self
+        if rejected:
+            is_rejected = np.isin(row_keys(self.rows), np.array(rejected, dtype=np.uint64))
+            score = self.without(self.kept[is_rejected]) if is_rejected.any() else self
         rows = far_off(feedback.rows, without_unreadable(self.rows))
         distances = score.surprise.views[next(place for place, v in enumerate(score.views) if v is score.nearest)]
         return replace(score, likeness=Likeness(replace(feedback, rows=rows), score.nearest, distances))
