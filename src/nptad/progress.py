@@ -40,7 +40,12 @@ def listening(listener: Listener) -> Iterator[None]:
 def announce(work: str, seconds: float, visible: bool) -> None:
     """Say how long work will take, if that is long."""
     if visible and seconds >= _LONG:
-        _say(f"{work} takes about {duration(seconds)} on one core")
+        say(f"{work} takes about {duration(seconds)} on one core")
+
+
+def say(line: str) -> None:
+    """Print a line on standard error, above the bars."""
+    print(f"nptad: {line}", file=sys.stderr, flush=True)
 
 
 @contextmanager
@@ -92,12 +97,8 @@ class _Lines:
             return
         self._next, self._any = min(2 * seconds, seconds + _LONGEST_PAUSE), True
         left = duration(seconds * (1 - share) / share)
-        _say(f"{self._description}: {percent(share)}, about {left} left{f' ({note})' * bool(note)}")
+        say(f"{self._description}: {percent(share)}, about {left} left{f' ({note})' * bool(note)}")
 
     def end(self) -> None:
         if self._any:
-            _say(f"{self._description}: done in {duration(time.monotonic() - self._started)}")
-
-
-def _say(line: str) -> None:
-    print(f"nptad: {line}", file=sys.stderr, flush=True)
+            say(f"{self._description}: done in {duration(time.monotonic() - self._started)}")

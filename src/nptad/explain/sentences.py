@@ -31,14 +31,15 @@ def reasons_text(why: RowExplanation) -> str:
     'x, y and z are 0, expected 5.8, 5.9 and 3.6'
     """
     suspicious = [reason for reason in why.reasons if reason.suspicious]
+    like = [] if why.known_anomaly is None else [f"like a known anomaly (record {why.known_anomaly})"]
     if not suspicious:
         least = _LEAST_OF_FIRST * why.reasons[0].contribution if why.reasons else 0.0
         rest = [reason for reason in why.reasons[1:_REASONS] if reason.contribution >= least]
-        return "; ".join(map(_of_cell, [*why.reasons[:1], *rest]))
+        return "; ".join([*like, *map(_of_cell, [*why.reasons[:1], *rest])])
     gaps = gaps_text(why)
     if gaps:
         suspicious = [reason for reason in suspicious if reason.seen is not None]
-    return "; ".join([*([gaps] if gaps else []), *map(_of_cells, _equal_values(suspicious))])
+    return "; ".join([*like, *([gaps] if gaps else []), *map(_of_cells, _equal_values(suspicious))])
 
 
 def gaps_text(why: RowExplanation) -> str | None:
