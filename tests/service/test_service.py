@@ -99,6 +99,7 @@ def test_without_the_token_there_is_nothing_but_the_state_of_health(service):
             answer = stranger.post("/score", json=[{}], headers={"authorization": shown.encode("latin-1")})
             assert answer.status_code == 401
             assert answer.json()["error"].startswith("This service needs its token;")
+            assert answer.headers.get_list("www-authenticate") == ["Bearer", 'Basic realm="nptad"']
         assert stranger.get("/model", auth=("anybody", TOKEN)).status_code == 200  # as a browser asks for it
     environment = [process.environ() for process in service.workers()]
     assert environment
