@@ -70,14 +70,16 @@ def test_attention_to_more_rows_costs_more():
     assert work[2] / work[1] > 20
 
 
-def test_a_forecast_is_about_right():
+def test_a_forecast_is_about_right(monkeypatch):
+    """By a clock that other programs on the machine do not move."""
+    monkeypatch.setattr(time, "monotonic", time.process_time)
     settings = Settings(embedding_dim=8)
     model, x = members(400, settings)
     masks = mask_bank(N_FEATURES, (1,), 100, 0)
     found = forecast(model, x, masks, n_judged=400, patience=1.0)
-    started = time.monotonic()
+    started = time.process_time()
     member = prepare_member(model.member(0), x[0], 400, torch.ones(len(masks)))
     mask_losses(member, x[0], masks)
-    took = time.monotonic() - started
+    took = time.process_time() - started
     assert found.scoring / 2 < 10 * took
     assert found.scoring > took / 10

@@ -126,14 +126,21 @@ def _probe(model: NPT, x: Float[Tensor, "K rows D"], masks: Bool[Tensor, "M D"])
     """Seconds of all members passing over these rows, of a member's context of them, and of scoring a row and mask."""
     rows, some = x[0], masks[: x.shape[1]].to(x.device)
     judged = rows[: math.ceil(len(rows) / len(some))]
-    started = time.monotonic()
+    started = _now(x.device)
     model.eval()(x, torch.zeros_like(x, dtype=torch.bool))
-    passed = time.monotonic()
+    passed = _now(x.device)
     member = prepare_member(model.member(0), rows, len(rows), torch.ones(len(some), device=x.device))
-    prepared = time.monotonic()
+    prepared = _now(x.device)
     mask_losses(member, judged, some)
-    scored = time.monotonic()
+    scored = _now(x.device)
     return passed - started, prepared - passed, (scored - prepared) / (len(judged) * len(some))
+
+
+def _now(device: torch.device) -> float:
+    """The clock, when the device has done what it was asked to."""
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+    return time.monotonic()
 
 
 def _work(settings: Settings, n_features: int, n_context: int) -> float:
