@@ -217,7 +217,7 @@ def test_workers_that_load_different_models_are_loaded_again(tmp_path):
 
 
 def test_a_worker_that_cannot_be_started_again_is_tried_again(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(pool_module, "_LONGEST_PAUSE", 0.01)
+    monkeypatch.setattr(pool_module, "_LONGEST_PAUSE", 0.01)  # between attempts
     failures = [WorkerError("no"), WorkerError("no")]
 
     async def run():
@@ -230,3 +230,34 @@ def test_a_worker_that_cannot_be_started_again_is_tried_again(tmp_path, monkeypa
     asyncio.run(run())
     events = [json.loads(line)["event"] for line in capsys.readouterr().err.splitlines()]
     assert events.count("worker_failed") == 2
+
+
+def test_a_reload_while_a_worker_is_replaced_leaves_as_many_workers_as_there_should_be(tmp_path, monkeypatch):
+    monkeypatch.setattr(pool_module, "_LONGEST_PAUSE", 0.05)
+    opens = Stub.open
+
+    async def run():
+        async with opened(tmp_path, n_workers=2) as pool:
+            monkeypatch.setattr(Stub, "open", lambda self: (_ for _ in ()).throw(WorkerError("not now")))
+            dying = asked(pool, b"die")
+            await until(lambda: not pool.workers)  # it was tried with both
+            monkeypatch.setattr(Stub, "open", opens)
+            Stub.model = "two"
+            await pool.reload()
+            assert (await dying).status == 500
+            await asyncio.sleep(0.3)  # several attempts to replace those that ended
+            assert len(pool.workers) == 2
+            assert sum(not worker.closed.is_set() for worker in Stub.made) == 2
+
+    asyncio.run(run())
+
+
+def test_an_error_that_nobody_expects_in_an_exchange_is_that_of_its_worker(tmp_path, monkeypatch, capsys):
+    async def run():
+        async with opened(tmp_path) as pool:
+            monkeypatch.setattr(Stub.made[0], "exchange", lambda requests: 1 / 0)
+            assert (await asked(pool)).status == 200  # by the next worker
+
+    asyncio.run(run())
+    ended = next(line for line in capsys.readouterr().err.splitlines() if "worker_ended" in line)
+    assert "ZeroDivisionError" in json.loads(ended)["reason"]

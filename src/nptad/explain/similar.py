@@ -17,6 +17,7 @@ from nptad.scoring.surprise import combine
 from nptad.scoring.view_score import ViewScore
 from nptad.scoring.views import RareGaps
 from nptad.scoring.views.cells import CellView
+from nptad.scoring.views.nearest import usual_distance
 from nptad.tables.encode import Cells, decode_cell, encode_cells, match, readable
 from nptad.tables.frames import backend_of, read_columns
 from nptad.tables.layout import without_unreadable
@@ -71,7 +72,9 @@ def explain_views(
         if (training_row < 0).any():  # equal rows among new ones are a coincidence
             training_row = np.full(len(x), -1)
     if scores is None:
-        scores = np.where(training_row >= 0, score.training_scores[training_row], score.score(x))[:, None]
+        known = training_row >= 0
+        scores = score.score(x)[:, None]
+        scores[known, 0] = score.score_training_rows(x[known], training_row[known])
     at_once = max(1, min(_ROWS_AT_ONCE, len(score.kept) // 10))
     rows: list[RowExplanation] = []
     with progress_bar("Explaining", len(x), verbose) as advance:
@@ -105,8 +108,11 @@ def _explain_block(
         suspicious = _at_least_one(suspicious & ~usual, suspicious)
         similar = score.nearest.similar(np.where(suspicious, np.nan, known), _SIMILAR_ROWS)
     nearest = score.nearest.similar(known, 1)[:, 0]
-    distances = score.nearest.score(known)[:, 0] / _usual_distance(score)
+    distances = score.nearest.score(known)[:, 0] / usual_distance(
+        score.surprise.views[score.views.index(score.nearest)].scores
+    )
     names = [view.name for view in score.views]
+    known_anomalies = score.known_anomalies(x)
     usual_gaps = int(np.median(np.isnan(score.rows).sum(axis=1)))
 
     explained = []
@@ -142,6 +148,7 @@ def _explain_block(
                 nearest=None if empty else NearestRow(int(score.kept[nearest[i]]), float(distances[i])),
                 similar_rows=tuple(score.kept[similar[i]].tolist()),
                 by_view={names[v]: float(by_view[v]) for v in np.argsort(-by_view, kind="stable") if by_view[v] > 0},
+                known_anomaly=int(known_anomalies[i]) or None,
                 usual_gaps=usual_gaps if any(r.suspicious and r.view == RareGaps.name for r in reasons) else None,
             )
         )
@@ -200,13 +207,6 @@ def _is_usual(x: np.ndarray, similar: np.ndarray, n_numeric: int) -> np.ndarray:
 def _at_least_one(suspicious: np.ndarray, before: np.ndarray) -> np.ndarray:
     """Suspicious cells, as they were before in rows that would have none."""
     return np.where(suspicious.any(axis=1, keepdims=True), suspicious, before)
-
-
-def _usual_distance(score: ViewScore) -> float:
-    """The median of the training rows' distances from the nearest other one, or of those above 0."""
-    distances = score.surprise.views[score.views.index(score.nearest)].scores
-    median = float(np.median(distances))
-    return median if median > 0 else float(distances[distances > 0].mean()) if distances.any() else 1.0
 
 
 def _usual(known: np.ndarray, seen: float, *, is_number: bool) -> tuple[float, float | None]:

@@ -110,6 +110,7 @@ def _fit_ordinary(
         _as_logs(surprises, stands_out),
         row_keys(x),
         Core(stands_out, np.where(np.isin(np.arange(len(x)), kept), -1, measure), n_top, float(agreement)),
+        seed,
     )
 
 

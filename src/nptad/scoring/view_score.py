@@ -17,10 +17,11 @@ from jaxtyping import Bool, Float, Int, UInt64
 
 from nptad.scoring.arrays import require_array, require_rows
 from nptad.scoring.calibrate import RowScores
+from nptad.scoring.feedback import Feedback, Likeness
 from nptad.scoring.first_pass import MEASURES
 from nptad.scoring.folds import left_out_rows, row_keys
 from nptad.scoring.surprise import CombinedSurprise, Surprise
-from nptad.scoring.views import VIEWS, NearestInQuantiles, NearestInRanges, View
+from nptad.scoring.views import VIEWS, NearestInQuantiles, NearestInRanges, View, views_for
 from nptad.scoring.views.cells import CellView
 from nptad.scoring.views.neighbours import MANY_ROWS
 from nptad.tables.layout import CellLayout, without_unreadable
@@ -34,6 +35,15 @@ MOST_ROWS = 500_000
 
 _ROWS_AT_ONCE = 2048
 """Rows scored between two reports of progress."""
+
+
+_SECONDS_PER_CELL = 2e-9
+"""Seconds that the fit takes on one core for each cell that a row is compared with; a rough measurement."""
+
+
+def expected_seconds(n_rows: int, n_features: int) -> float:
+    """About how long a fit on normal rows takes on one core: each row is compared with at most ``MANY_ROWS``."""
+    return _SECONDS_PER_CELL * n_rows * min(n_rows, MANY_ROWS) * n_features
 
 
 @dataclass(frozen=True)
@@ -91,6 +101,10 @@ class ViewScore:
     """Keys of the training rows, by which the training table is recognised."""
     core: Core | None = None
     """If the table was taken to contain anomalies: which rows the views learnt from, and what stands out."""
+    seed: int = 0
+    """What the folds were drawn with."""
+    likeness: Likeness | None = None
+    """The rows that a user has judged, if there are any."""
 
     @classmethod
     @single_thread("blas")
@@ -99,7 +113,7 @@ class ViewScore:
         x: Float[np.ndarray, "N D"],
         layout: CellLayout,
         seed: int,
-        kinds: tuple[type[View], ...] = VIEWS,
+        kinds: tuple[type[View], ...] | None = None,
         advance: Callable[[float], None] = lambda _: None,
     ) -> ViewScore:
         """Learn from encoded training rows; ``advance`` is told the rows that were scored."""
@@ -107,7 +121,7 @@ class ViewScore:
         known = x[kept]
         views, by_view = fit_views(known, layout, seed, kinds, advance)
         surprise, out_of_fold = CombinedSurprise.fit(by_view)
-        result = cls(views, surprise, layout, kept, np.empty(len(x)), row_keys(x))
+        result = cls(views, surprise, layout, kept, np.empty(len(x)), row_keys(x), seed=seed)
         result.training_scores[kept] = out_of_fold
         rest = np.setdiff1d(np.arange(len(x)), kept)
         result.training_scores[rest] = result.score(x[rest], advance)
@@ -149,15 +163,22 @@ class ViewScore:
         scores = np.empty(len(x))
         for start in range(0, len(x), _ROWS_AT_ONCE):
             block = x[start : start + _ROWS_AT_ONCE]
-            scores[start : start + _ROWS_AT_ONCE] = self.surprise.score(self._scores(block))
+            found = self.surprise.score(self._scores(block))
+            scores[start : start + _ROWS_AT_ONCE] = self._judged(block, found)
             advance(len(block))
         return scores
+
+    def score_training_rows(self, x: Float[np.ndarray, "n D"], rows: Int[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
+        """The score of rows that are training rows with these numbers."""
+        place = np.searchsorted(self.kept, rows).clip(max=len(self.kept) - 1)
+        return self._judged(x, self.training_scores[rows], np.where(self.kept[place] == rows, place, -1))
 
     def score_rows(self, x: Float[np.ndarray, "n D"], advance: Callable[[float], None]) -> RowScores:
         """The scores of new rows, or of the training table."""
         if self.is_training_table(x):
+            scores = self.score_training_rows(x, np.arange(len(x)))
             advance(len(x))
-            return RowScores(self.training_scores[:, None], self.training_scores, np.arange(len(x)))
+            return RowScores(scores[:, None], scores, np.arange(len(x)))
         scores = self.score(x, advance)
         return RowScores(scores[:, None], scores, np.full(len(x), -1))
 
@@ -201,12 +222,38 @@ class ViewScore:
         """The score as if its views had not seen some of the training rows, for explaining these rows."""
         rest = ~np.isin(self.kept, training_rows)
         rows = self.rows[rest]
-        return replace(self, views=tuple(view.of_rows(rows, self.layout) for view in self.views), kept=self.kept[rest])
+        score = replace(self, views=tuple(view.of_rows(rows, self.layout) for view in self.views), kept=self.kept[rest])
+        return (
+            score if self.likeness is None else replace(score, likeness=replace(self.likeness, nearest=score.nearest))
+        )
+
+    def judged_by(self, feedback: Feedback) -> ViewScore:
+        """The score after a user's judgements: rejected training rows have left the views."""
+        keys = row_keys(feedback.rows)
+        latest = dict(zip(keys.tolist(), feedback.is_anomaly.tolist(), strict=True))
+        rejected = [key for key, is_anomaly in latest.items() if is_anomaly]
+        left_out = self.kept[np.isin(row_keys(self.rows), np.array(rejected, dtype=np.uint64))]
+        score = self.without(left_out) if len(left_out) else self
+        rows = far_off(feedback.rows, without_unreadable(self.rows))
+        distances = score.surprise.views[next(place for place, v in enumerate(score.views) if v is score.nearest)]
+        return replace(score, likeness=Likeness(replace(feedback, rows=rows), score.nearest, distances))
+
+    def known_anomalies(self, x: Float[np.ndarray, "n D"]) -> Int[np.ndarray, " n"]:
+        """The record of the rejected row that each new row is like, 0 for none."""
+        if self.likeness is None:
+            return np.zeros(len(x), dtype=np.int64)
+        like = self.likeness.find(as_seen(self.nearest, x, self.rows))[0]
+        feedback = self.likeness.feedback
+        return np.where((like >= 0) & feedback.is_anomaly[like], feedback.record[like], 0)
 
     def to_arrays(self) -> dict[str, np.ndarray]:
-        """Plain arrays by name, for a file, without :attr:`rows`; :meth:`from_arrays` gives the score back."""
+        """Plain arrays by name, for a file, without :attr:`rows`; :meth:`from_arrays` gives the score back.
+
+        What a user has judged is not among them.
+        """
         arrays = {"whole.scores": self.surprise.whole.scores, "whole.tail": self.surprise.whole.tail}
         arrays |= {"kept": self.kept, "training_scores": self.training_scores, "row_keys": self.row_keys}
+        arrays |= {"seed": np.array(self.seed), "cardinalities": np.array(self.layout.cardinalities, dtype=np.int64)}
         for place, (view, surprise) in enumerate(zip(self.views, self.surprise.views, strict=True)):
             names = [field.name for field in fields(view) if field.name != "rows"]
             arrays |= {f"{place}.{name}": getattr(view, name) for name in names}
@@ -222,9 +269,13 @@ class ViewScore:
         arrays: dict[str, np.ndarray],
         rows: Float[np.ndarray, "kept D"],
         layout: CellLayout,
-        kinds: tuple[type[View], ...] = VIEWS,
+        kinds: tuple[type[View], ...] | None = None,
     ) -> ViewScore:
         """Rebuild a score from :meth:`to_arrays`; ``kinds`` are the view classes that it was fitted with."""
+        if kinds is None:
+            kinds = views_for(layout)
+            if f"{len(VIEWS)}.columns" not in arrays:  # fitted before there was a view of times
+                kinds = VIEWS
 
         def surprise(name: str) -> Surprise:
             return Surprise(arrays[f"{name}.scores"], arrays[f"{name}.tail"])
@@ -237,6 +288,14 @@ class ViewScore:
         if "core.reason" in arrays:
             n_top, agreement = arrays["core.agreement"].tolist()
             core = Core(arrays["core.stands_out"], arrays["core.reason"], int(n_top), agreement)
+        if "cardinalities" in arrays:  # judged rows may have more categories than the views know
+            known = arrays["cardinalities"]
+            require_array("cardinalities", known, "i8", (len(layout.cardinalities),), least=0)
+            if (known > np.array(layout.cardinalities)).any():
+                raise ValueError("cardinalities are those of other columns")
+            layout = replace(layout, cardinalities=tuple(known.tolist()))
+        seed = arrays.get("seed", np.array(0))
+        require_array("seed", seed, "i8", (), least=0, most=2.0**63)
         return cls(
             tuple(view(place, kind) for place, kind in enumerate(kinds)),
             CombinedSurprise(tuple(surprise(f"{place}.surprise") for place in range(len(kinds))), surprise("whole")),
@@ -245,7 +304,13 @@ class ViewScore:
             arrays["training_scores"],
             arrays["row_keys"],
             core,
+            int(seed),
         )
+
+    def _judged(self, x: np.ndarray, scores: np.ndarray, self_index: np.ndarray | None = None) -> np.ndarray:
+        if self.likeness is None:
+            return scores
+        return self.likeness.judge(as_seen(self.nearest, x, self.rows), scores, self_index)
 
     def _scores(self, x: np.ndarray) -> list[np.ndarray]:
         return [view.score(as_seen(view, x, self.rows)) for view in self.views]
@@ -270,10 +335,11 @@ def fit_views(
     x: Float[np.ndarray, "N D"],
     layout: CellLayout,
     seed: int,
-    kinds: tuple[type[View], ...] = VIEWS,
+    kinds: tuple[type[View], ...] | None = None,
     advance: Callable[[float], None] = lambda _: None,
 ) -> tuple[tuple[View, ...], list[Float[np.ndarray, " N"]]]:
     """Views fitted on encoded rows, and the out-of-fold scores of these rows under each of them."""
+    kinds = views_for(layout) if kinds is None else kinds
     left_out = left_out_rows(len(x), min(N_FOLDS, len(x)), seed)
     fitted = []
     for place, kind in enumerate(kinds):

@@ -124,7 +124,7 @@ def create_app(pool: Pool, counted: Metrics, limits: Limits, token: str | None, 
         return Response(files("nptad.service").joinpath("docs.css").read_text(encoding="utf-8"), media_type="text/css")
 
     async def start(request: HTTPRequest) -> Response:
-        return RedirectResponse("/docs")
+        return RedirectResponse("docs")  # relative: a proxy may put something before it
 
     routes = [
         Route("/score", score, methods=["POST"]),

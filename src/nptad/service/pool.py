@@ -135,20 +135,21 @@ class Pool:
                 else:
                     self._wake.clear()
                     await self._wake.wait()
-        except (TimeoutError, EOFError):
+        except Exception:
             has_ended = True
         self._workers.discard(worker)
         await self._in_thread(worker.close)
         if has_ended:
-            self._run(self._replace(worker))
+            self._run(self._replace())
 
     async def _answer(self, batch: list[_Job], worker: Worker) -> None:
         try:
             async with asyncio.timeout(self._seconds):
                 answers = await self._in_thread(worker.exchange, [job.request for job in batch])
-        except (TimeoutError, EOFError) as error:
+        except Exception as error:
+            reasons = {TimeoutError: "too slow", EOFError: "gone"}
             self._metrics.worker_ends += 1
-            log("worker_ended", reason="too slow" if isinstance(error, TimeoutError) else "gone", requests=len(batch))
+            log("worker_ended", reason=reasons.get(type(error), repr(error)), requests=len(batch))
             for job in reversed(batch):
                 if job.suspect and not job.answer.done():
                     job.answer.set_result(refused(500, "Scoring these rows has ended the process that did it, twice."))
@@ -161,23 +162,24 @@ class Pool:
             if not job.answer.done():
                 job.answer.set_result(answer)
 
-    async def _replace(self, ended: Worker) -> None:
+    async def _replace(self) -> None:
         """Start a worker in the place of one that has ended; if the model is another one by now, all of them."""
         pause = 0.0
-        while not ended.retired:
+        while len(self.workers) < self._n_workers:
+            await asyncio.sleep(pause)
+            pause = min(_LONGEST_PAUSE, 2 * pause + 1)
             try:
                 worker = await self._open()
-            except NPTADError as error:
-                pause = min(_LONGEST_PAUSE, 2 * pause + 1)
+            except (NPTADError, OSError) as error:
                 log("worker_failed", error=str(error), next_attempt_seconds=pause)
-                await asyncio.sleep(pause)
                 continue
-            if worker.facts["fingerprint"] == self.facts["fingerprint"]:
+            is_same = worker.facts["fingerprint"] == self.facts["fingerprint"]
+            if is_same and len(self.workers) < self._n_workers:
                 self._add(worker)
-            else:
-                worker.close()
+                return
+            await self._in_thread(worker.close)
+            if not is_same:
                 await self.reload()
-            return
 
     def reload_soon(self) -> None:
         """Begin to :meth:`reload`."""
@@ -192,7 +194,7 @@ class Pool:
                     log("model_unchanged", model=self.facts["model"])
                     return
                 workers = await self._open_all()
-            except NPTADError as error:
+            except (NPTADError, OSError) as error:
                 self._metrics.reloads["failed"] += 1
                 log("reload_failed", error=str(error), model=self.facts["model"])
                 return
