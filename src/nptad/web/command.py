@@ -18,6 +18,7 @@ from cyclopts import Parameter
 from cyclopts.validators import Number
 
 from nptad.errors import InputError
+from nptad.io.atomic import followed
 from nptad.processes import Stopped
 
 _NEEDED = ("fastapi", "uvicorn", "jinja2", "python_multipart")
@@ -59,7 +60,7 @@ def serve(
     from nptad.web.security import hosts_for, is_loopback, url_host
     from nptad.web.serving import make_server
 
-    home = (directory or data_directory()).expanduser().resolve()
+    home = followed((directory or data_directory()).expanduser())
     token = None if is_loopback(host) else secrets.token_urlsafe(32)
     with _listen(host, port) as listener:
         app = create_app(Config(home, max_megabytes * 1_000_000, max_rows, token, hosts_for(host)))
