@@ -7,7 +7,8 @@ Streams arrive in batches. Each batch is scored, then its normal rows are added 
 stays as it was fitted. All at the default false-alarm rate of 1 %.
 
 * electricity: made, half-hours of up to forty weeks: demand with the hour, the day and a slow trend, a price that
-  follows it and wanders, a transfer that depends on both. One row in a hundred is wrong: half or double the value of a week ago.
+  follows it and wanders, a transfer that depends on both. One row in a hundred is wrong: half or double the value of a
+  week ago.
 * digits: the 1,797 handwritten digits of scikit-learn, digit by digit (our copy of pendigits does not say which digit a
   row is).
 * annthyroid: in the order of its rows.

@@ -172,3 +172,9 @@ def test_the_combined_surprise_of_a_row_has_the_same_bits_in_any_company():
     surprises = np.random.default_rng(0).exponential(size=(30, 200))
     alone = [combine(surprises[:, [row]])[0] for row in range(200)]
     np.testing.assert_array_equal(combine(surprises), alone)
+
+
+def test_scores_that_are_equal_but_for_rounding_make_no_tail():
+    """Distances in tables of few different values: a row twice as far as all others is odd, but not infinitely."""
+    distances = np.repeat([0.25, 0.5, np.nextafter(np.float32(0.5), np.float32(1))], [150, 45, 5])
+    assert Surprise.fit(distances).apply(np.array([1.0]))[0] < 20
