@@ -69,8 +69,8 @@ class MethodSpec:
 
 _NOTES = {
     "nptad": "the library's default score, without a network; of more than 20,000 training rows it compares with all "
-    "where a tree searches them fast, and elsewhere with 20,000 drawn at random. Its views were chosen with both halves "
-    "of these sets in view (results/quick.md).",
+    "where a tree searches them fast, and elsewhere with 20,000 drawn at random. Its views were chosen with both "
+    "halves of these sets in view (results/quick.md).",
     "mask-knn": "at most 5,000 masks (not all on arrhythmia, musk, speech, mnist and backdoor) and 10,000 training "
     "rows, drawn at random; the paper samples rows of forestcover, fraud and backdoor only.",
     "copod": "PyOD takes the distributions of training and test rows together: it sees the test rows without labels.",
