@@ -158,6 +158,22 @@ def test_p_values_of_combined_views_hold():
         assert stats.binomtest(int((np.array(p) <= rate).sum()), samples, rate, "less").pvalue > 1e-3, rate
 
 
+@pytest.mark.parametrize("kind", ["normal", "exponential", "t2"])
+def test_p_values_of_combined_views_hold_beyond_the_training_rows(kind):
+    """Below 1 / (n + 1), where only the fitted tails tell: dependent views of light and of heavy tails."""
+    distribution = {**LIGHT, **EXPONENTIAL, **HEAVY}[kind]
+    n, fresh, samples, counts = 100, 2000, 200, np.zeros(3)
+    rates = np.array([1, 0.3, 0.1]) / (n + 1)
+    for seed in range(samples):
+        hidden = distribution.rvs(size=(n + fresh, 3), random_state=seed)
+        views = [np.abs(hidden).max(axis=1), np.abs(hidden[:, 0]), (hidden**2).sum(axis=1)]
+        combined, _ = CombinedSurprise.fit([view[:n] for view in views])
+        p = np.exp(-combined.score([view[n:, None] for view in views]))
+        counts += [(p <= rate).sum() for rate in rates]
+    assert (counts <= np.array([1.2, 1.5, 2.0]) * rates * samples * fresh).all()
+    assert counts[-1] > 0
+
+
 def test_members_are_averaged_and_views_of_one_member_hold_for_all():
     random = np.random.default_rng(0)
     combined, scores = CombinedSurprise.fit([random.normal(size=60), random.normal(size=60)])
