@@ -43,7 +43,7 @@ def number_of(directory: Path) -> int:
 
 def save_for_ever(directory: Path) -> None:
     """Save one model after the other, and say when the first two are there."""
-    os.fsync = lambda file: None  # a kill does not lose what the system has, and more saves collide
+    os.fsync = lambda fd: None  # a kill does not lose what the system has, and more saves collide
     for number in range(10**9):
         write_model(directory, *contents(number))
         if number == 1:
