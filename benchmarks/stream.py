@@ -260,7 +260,7 @@ def draw(results: list[Row]) -> Figure:
         axes.axhline(1, color="#5b6770", linewidth=0.7, linestyle="--")
         axes.set(title=name, ylabel="false alarms in %", ylim=(0, None))
     axes.set_xlabel("batch")
-    figure.axes[0].legend(frameon=False)
+    figure.legend(handles=figure.axes[0].lines[:2], loc="outside upper center", ncols=2, frameon=False)
     return figure
 
 
