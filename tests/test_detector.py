@@ -587,7 +587,8 @@ def test_history_has_one_entry_per_step(fitted):
     assert all(np.isfinite(entry["loss"]) for entry in fitted.history_)
 
 
-def test_progress_goes_to_standard_error_only_and_reaches_the_end(table, new_rows, capfd):
+def test_progress_goes_to_standard_error_only_and_reaches_the_end(table, new_rows, capfd, monkeypatch):
+    monkeypatch.setenv("FORCE_COLOR", "1")  # rich takes standard error for a terminal
     tiny(verbose=True, n_members=3).fit(table).score_samples(new_rows)
     out, err = capfd.readouterr()
     assert out == ""
