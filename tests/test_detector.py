@@ -535,7 +535,7 @@ def test_training_leaves_time_for_scoring(table, monkeypatch):
 
 def test_a_limit_that_no_network_can_keep_is_refused_before_training(table, monkeypatch):
     monkeypatch.setattr("nptad.scoring.forecast.forecast", lambda *_: Forecast(step=40.0, scoring=170.0))
-    with pytest.raises(InputError, match="step takes about 40 s and scoring the training rows 3 min") as told:
+    with pytest.raises(InputError, match="40 s for a training step and 3 min for scoring the training rows") as told:
         tiny(time_limit=60).fit(table)
     assert "allow 4 min at the very least" in str(told.value)
     assert str(told.value).count(".") == 1
