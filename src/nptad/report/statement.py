@@ -60,6 +60,8 @@ def _how_sure(detection: Detection, n_listed: int) -> str:
         return f"No row is flagged. The {n_listed:,} rows with the highest scores are listed for orientation only."
     if detection.rule == "share":
         return "The rows with the highest scores are flagged, whether or not anything is wrong with them."
+    if detection.rule == "fdr" and (detection.training_row >= 0).all():
+        return f"By estimate, {rate} of the flagged rows are normal; in tables with long tails it can be more."
     if detection.rule == "fdr":
         return f"On average, at most {rate} of the flagged rows are normal."
     return f"About {rate} of the normal rows are flagged as well."
