@@ -157,6 +157,10 @@ def test_the_example_from_start_to_report(page, tmp_path):
         f"parcels-example-{kind}" for kind in ("scores.csv", "scores.parquet", "model.zip")
     }
 
+    page.click(".found tbody tr:first-child button:text-is('This is fine')")
+    page.click(".found tbody tr:first-child button:text-is('Take back')")
+    page.wait_for_selector(".found tbody tr:first-child button:text-is('An anomaly')")
+
     with page.expect_popup() as opened:
         page.click("text=Open the report")
     report = opened.value

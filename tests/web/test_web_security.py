@@ -20,7 +20,8 @@ from nptad.web.app import Config, create_app
 from nptad.web.jobs import Store
 from nptad.web.security import HEADERS, PAGE_POLICY, Sessions
 
-ACTIONS = ("/jobs", "/example", *(f"/jobs/{{}}/{what}" for what in ("run", "again", "copy", "cancel", "delete")))
+OF_A_JOB = ("run", "judge", "again", "copy", "cancel", "delete")
+ACTIONS = ("/jobs", "/example", *(f"/jobs/{{}}/{what}" for what in OF_A_JOB))
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,15 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from cyclopts import App
 
-from nptad.cli.arguments import check_places, column_uses, refuse_mixture, refuse_two_results, row_numbers, writes_parts
+from nptad.cli.arguments import (
+    check_places,
+    column_uses,
+    refuse_mixture,
+    refuse_two_results,
+    refuse_with_stream,
+    row_numbers,
+    writes_parts,
+)
 from nptad.cli.ending import one_line_at_the_end
 from nptad.cli.parameters import (
     As,
@@ -30,14 +38,13 @@ from nptad.cli.parameters import (
     TableFile,
     TimeLimit,
 )
+from nptad.cli.reading import read_data
 from nptad.errors import InputError
-from nptad.memory import memory_explained, require_libraries
+from nptad.memory import memory_explained
 from nptad.training.launch import is_launched, launched_rank, run_together, take_part
 from nptad.wording import visible
 
 if TYPE_CHECKING:
-    from pyarrow import Table
-
     from nptad.detector import NPTAD
 
 FIRST_ROW = 1
@@ -108,7 +115,7 @@ def detect(
     check_places(output, report)
     if model is not None:
         require_room(model)
-    table, ignored = _read(data, ignore, sheet)
+    table, ignored = read_data(data, ignore, sheet)
 
     # What imports torch, only after the cheap mistakes have been told.
     from nptad.cli.terminal import print_anomalies, print_json, print_quality
@@ -224,6 +231,7 @@ def score(
     ignore: Ignore = "",
     label: Label = None,
     strict: Strict = False,
+    stream: bool = False,
     jobs: Jobs | None = None,
     engine: Literal["local", "ray"] = "local",
     device: Device = "auto",
@@ -233,7 +241,7 @@ def score(
     """Score the rows of a table with a saved model.
 
     With a directory as output, files of any size are scored part by part. If the command was stopped, run it again: it
-    continues.
+    continues. With `--stream`, each JSON line on standard input becomes a JSON line on standard output at once.
 
     Parameters
     ----------
@@ -252,6 +260,9 @@ def score(
         Share of the normal rows to flag; by default 0.01.
     reasons : bool
         Write the reasons of the flagged rows.
+    stream : bool
+        Score JSON lines as they arrive on standard input, until it ends or the command is stopped. A line that cannot
+        be read becomes a line with an `error`.
     jobs : int
         With a directory: number of processes; by default one for each core, or one for each GPU.
     engine : {"local", "ray"}
@@ -259,6 +270,13 @@ def score(
     json : bool
         Print a summary as JSON on standard output; needs an output file.
     """
+    if stream:
+        refused = {"--fdr": fdr, "--label": label, "--sheet": sheet, "--strict": strict, "--jobs": jobs, "--json": json}
+        refuse_with_stream(data, output, {**refused, "--engine ray": engine == "ray"})
+        from nptad.cli.stream import run_stream
+
+        run_stream(model, ignore, false_alarm_rate, reasons, device, quiet)
+        return
     refuse_mixture(data, output, report, sheet, fdr, label, jobs, engine, json)
     if writes_parts(output):
         from nptad.scale.arrow import ScoringOptions
@@ -276,7 +294,7 @@ def score(
 
     output_format(output)
     check_places(output, report)
-    table, ignored = _read(data, ignore, sheet, model)
+    table, ignored = read_data(data, ignore, sheet, model)
 
     from nptad.cli.terminal import console_for_notes, counts, print_json, print_quality
     from nptad.detector import load
@@ -334,7 +352,7 @@ def explain(
     """
     from nptad.tables.selection import require_columns
 
-    table, ignored = _read(data, ignore, sheet, model)
+    table, ignored = read_data(data, ignore, sheet, model)
     require_columns(ignored, table.column_names)
     chosen = row_numbers(rows, table.num_rows)
 
@@ -373,6 +391,9 @@ def demo(*, seed: Seed = 0) -> None:
     run_demo(seed)
 
 
+app.command("nptad.cli.living:update", help="Add normal rows to a saved model, without learning the columns again.")
+app.command("nptad.cli.living:feedback", help="Tell a saved model which rows are fine and which are anomalies.")
+app.command("nptad.cli.monitor:monitor", help="Show how flags, scores and columns of scored files change over time.")
 app.command("nptad.service.command:api", help="Score rows over HTTP with a saved model.")
 app.command("nptad.web.command:serve", help="Find anomalies in the browser: drop a table on a page.")
 if find_spec("pooch") and find_spec("psutil"):  # the extra `bench` is installed
@@ -427,7 +448,7 @@ def _fit(
     from nptad.training.distributed import joined
 
     with joined(choices["device"]) as ranks:
-        table, ignored = _read(data, ignore, sheet)
+        table, ignored = read_data(data, ignore, sheet)
         require_columns(ignored, table.column_names)
         detector = _detector(table.column_names, **choices)
         set_aside(detector, ignored)
@@ -438,17 +459,6 @@ def _fit(
     if checkpoint is not None:
         Path(checkpoint).unlink(missing_ok=True)  # not before all that was learnt is in the model
     return _facts(detector)
-
-
-def _read(data: str, ignore: str, sheet: str | None, model: Path | None = None) -> tuple[Table, list[str]]:
-    """A table, and the names of its columns to ignore; one that a model is to score is read like its training table."""
-    from nptad.io.sources import read_source
-    from nptad.models.folder import read_schema
-    from nptad.tables.selection import column_names
-
-    table, keys = read_source(data, () if model is None else read_schema(model).text_columns, sheet)
-    require_libraries()
-    return table, [*keys, *column_names(ignore, table.column_names)]
 
 
 def _detector(
@@ -496,6 +506,7 @@ def _facts(detector: NPTAD) -> dict[str, Any]:
     network = trained and {
         "members": trained.ensemble.n_members,
         "training_steps": len(trained.history),
+        "planned_steps": trained.settings.n_steps,
         "final_loss": trained.history[-1]["loss"],
         "settings": trained.settings.to_dict(),
     }
@@ -503,5 +514,8 @@ def _facts(detector: NPTAD) -> dict[str, Any]:
         "rows": schema.n_rows,
         "columns": [{"name": str(c.name), "kind": c.kind, "role": c.role} for c in schema.columns],
         "threshold": -detector.offset_,
+        "changes": len(detector.feedback_),
+        "fit_again": detector.upkeep_.is_due,
+        "upkeep": detector.upkeep_.text(),
         "network": network,
     }

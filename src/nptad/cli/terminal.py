@@ -19,6 +19,9 @@ from nptad.tables.identity import title
 from nptad.wording import CONTROLS, cell, estimate, figure, p_value, percent, plural, visible
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from nptad.models.records import Record
     from nptad.pipeline import TableResult
     from nptad.scoring.calibrate import Detection
 
@@ -190,6 +193,46 @@ def print_explanation(explanation: Explanation) -> None:
             console.print(f"Attended training rows: {rows}.", markup=False)
 
 
+def print_records(records: Sequence[Record]) -> None:
+    """Print what happened to a model since it was fitted."""
+    said = {"update": "added", "accept": "fine", "reject": "anomalies"}
+    table = Table(*(Column(name, justify="right") for name in ("number", "rows", "flagged before")), "what")
+    table.add_column("when", no_wrap=True)
+    table.add_column("reason", overflow="fold")
+    for record in records:
+        counted = (str(record.id), f"{record.n_rows:,}", f"{record.n_flagged:,}")
+        when = record.time[:16].replace("T", " ")
+        table.add_row(*counted, said[record.kind], Text(visible(when)), Text(visible(record.reason)))
+    Console().print(table)
+
+
+def print_periods(facts: dict[str, Any]) -> None:
+    """Print the files or days of `nptad monitor`."""
+    numbers = ("rows", "flagged", "share", "by chance", "mean score", "high scores")
+    table = Table(
+        Column(facts["by"], overflow="fold", min_width=10),
+        *(Column(name, justify="right") for name in numbers),
+        Column("columns that differ", overflow="fold"),
+        title=f"{facts['statement']}.",
+        title_justify="left",
+    )
+    for period in facts["periods"]:
+        table.add_row(
+            Text(visible(period["name"])),
+            f"{period['n_rows']:,}",
+            Text(f"{period['n_flagged']:,}", style="bold" if period["is_high"] else ""),
+            percent(period["share"]),
+            f"{period['low']:,} to {period['high']:,}",
+            figure(period["mean_score"]),
+            figure(period["high_score"]),
+            Text(visible(", ".join(period["drift"]))),
+        )
+    console = Console()
+    console.print(table)
+    if facts["upkeep"]:
+        console.print(facts["upkeep"], markup=False, soft_wrap=True)
+
+
 def print_model(facts: dict[str, Any]) -> None:
     """Print what a model was fitted on."""
     console = Console()
@@ -198,8 +241,9 @@ def print_model(facts: dict[str, Any]) -> None:
     network = facts["network"]
     trained = ""
     if network:
-        members, steps = plural(network["members"], "member"), plural(network["training_steps"], "step")
-        trained = f", {members}, {steps}, final loss {figure(network['final_loss'])}"
+        done, planned = network["training_steps"], plural(network["planned_steps"], "step")
+        steps = planned if done == network["planned_steps"] else f"{done:,} of {planned} (the time limit)"
+        trained = f", {plural(network['members'], 'member')}, {steps}, final loss {figure(network['final_loss'])}"
     console.print(
         f"{plural(facts['rows'], 'row')}, {plural(len(kinds), 'column')}{trained}. "
         f"Rows with a score above {figure(facts['threshold'])} are anomalies.",
@@ -207,6 +251,10 @@ def print_model(facts: dict[str, Any]) -> None:
         soft_wrap=True,
     )
     console.print("Columns: " + ", ".join(kinds), markup=False, soft_wrap=True)
+    if facts["changes"]:
+        changes = plural(facts["changes"], "change")
+        since = f"{changes} since the fit (nptad feedback MODEL --list). {facts['upkeep']}"
+        console.print(since.strip(), markup=False, soft_wrap=True)
     if network:
         table = Table("name", "value", title="Settings", title_justify="left")
         for name, value in network["settings"].items():

@@ -114,6 +114,8 @@ class RowExplanation:
     """What each view of the row contributes to the score, largest first; empty with a network."""
     usual_gaps: int | None = None
     """The median number of missing cells of a training row; None if missing cells are no reason, or with a network."""
+    known_anomaly: int | None = None
+    """The record (``feedback_``) of the rejected row that the row is like; None if it is like none."""
     label: int | str | None = None
     """What the table calls the row: its label in the index of a frame of pandas, or its number."""
     key: dict[str, Any] = field(default_factory=dict)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from nptad.scoring.views.times import OddTimes
 from nptad.wording import FEW_LETTERS, cell, estimate, percent, shorten, similar_rows
 
 if TYPE_CHECKING:
@@ -30,14 +31,15 @@ def reasons_text(why: RowExplanation) -> str:
     'x, y and z are 0, expected 5.8, 5.9 and 3.6'
     """
     suspicious = [reason for reason in why.reasons if reason.suspicious]
+    like = [] if why.known_anomaly is None else [f"like a known anomaly (record {why.known_anomaly})"]
     if not suspicious:
         least = _LEAST_OF_FIRST * why.reasons[0].contribution if why.reasons else 0.0
         rest = [reason for reason in why.reasons[1:_REASONS] if reason.contribution >= least]
-        return "; ".join(map(_of_cell, [*why.reasons[:1], *rest]))
+        return "; ".join([*like, *map(_of_cell, [*why.reasons[:1], *rest])])
     gaps = gaps_text(why)
     if gaps:
         suspicious = [reason for reason in suspicious if reason.seen is not None]
-    return "; ".join([*([gaps] if gaps else []), *map(_of_cells, _equal_values(suspicious))])
+    return "; ".join([*like, *([gaps] if gaps else []), *map(_of_cells, _equal_values(suspicious))])
 
 
 def gaps_text(why: RowExplanation) -> str | None:
@@ -107,7 +109,14 @@ def interval_text(values: SimilarValues) -> str:
     return low if low == high else f"{low} to {high}"
 
 
+def odd_time(reason_view: str | None) -> str | None:
+    """What is odd about a time, if it is its hour or weekday."""
+    return "an hour or a weekday that hardly any row has" if reason_view == OddTimes.name else None
+
+
 def _expectation(reason: CellReason) -> str:
+    if said := odd_time(reason.view):
+        return f", {said}"
     if reason.similar is not None:
         return "" if reason.similar.has_seen else f", {similar_text(reason.similar)}"
     if reason.nearest is not None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from nptad import wording
 from nptad.errors import InputError
+from nptad.explain.sentences import odd_time
 from nptad.io.atomic import writing, writing_explained
 from nptad.pipeline import score_table
 from nptad.report import svg
@@ -53,14 +54,14 @@ def render(summary: dict[str, Any]) -> str:
         base = labels["n_anomalies"] / summary["table"]["n_rows"]
         drawn["roc"] = svg.curve(labels["roc"], [(0.0, 0.0), (1.0, 1.0)])
         drawn["precision_recall"] = svg.curve(labels["precision_recall"], [(0.0, base), (1.0, base)])
-    style, script = base_style() + _resource("style.css"), _resource("script.js")
+    style, script = base_style() + resource("style.css"), resource("script.js")
     return template.render(
         s=summary,
         network=network,
         created=datetime.fromisoformat(summary["created"]),
         style=Markup(style),
         script=Markup(script),
-        policy=_policy(style, script),
+        policy=policy_for(style, script),
         data=Markup(_script_json(summary)),
         limits=HEAT_LIMITS,
         places={anomaly["row"]: place for place, anomaly in reversed([*enumerate(summary["anomalies"], 1)])},
@@ -135,7 +136,9 @@ def make_environment(loader: BaseLoader | None = None) -> Environment:
         """One of the ``reasons`` of a summary in a few words."""
         seen, expected, nearest = (cell_reason[name] for name in ("seen", "expected", "nearest"))
         remark = Markup("")
-        if cell_reason["similar"] is not None:
+        if said := odd_time(cell_reason["view"]):
+            remark = Markup(', <span class="muted">{}</span>').format(said)
+        elif cell_reason["similar"] is not None:
             if not cell_reason["similar"]["has_seen"]:
                 remark = Markup(', <span class="muted">{}</span>').format(similar(cell_reason["similar"]))
         elif nearest is not None:
@@ -165,20 +168,21 @@ def _template() -> Template:
     }
     environment.globals["bar"] = lambda share: Markup(svg.bar(share))
     environment.globals["marked"] = lambda column, position: Markup(svg.marked(f"h{column}", position))
-    return environment.from_string(_resource("template.html.j2"))
+    return environment.from_string(resource("template.html.j2"))
 
 
 def base_style() -> str:
     """The style that the report and the page have in common."""
-    return _resource("base.css")
+    return resource("base.css")
 
 
 @cache
-def _resource(name: str) -> str:
+def resource(name: str) -> str:
+    """The content of a file of the report."""
     return files("nptad.report").joinpath(name).read_text(encoding="utf-8")
 
 
-def _policy(style: str, script: str) -> str:
+def policy_for(style: str, script: str) -> str:
     """A content security policy that allows this style and this script and nothing else."""
 
     def source(text: str) -> str:

@@ -80,6 +80,8 @@ def _notes(detection: Detection, n_listed: int, n_known: int, model: FittedModel
     n_calibration, network = model.scorer.n_calibration, model.network
     is_single = network is not None and network.ensemble.n_members == 1
     n_rows, n_flagged, is_fdr = len(detection.score), int(detection.anomaly.sum()), detection.rule == "fdr"
+    if network is not None and network.ended_early is not None:
+        yield network.ended_early
     if n_listed < n_flagged:
         yield f"Of the {n_flagged:,} flagged rows, the {n_listed:,} most anomalous are listed and explained."
     if n_known and not is_single:

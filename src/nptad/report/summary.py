@@ -100,8 +100,8 @@ def summarise(
           ``n_rows`` that look ordinary, ``n_kept_out``, ``reasons`` (rows kept out by what is odd about them),
           ``n_top`` and ``agreement`` (the share of the highest rows that are the same with another core);
           ``network``: None or its ``n_context`` (rows in the context),
-          ``n_members``, ``n_steps``, ``seconds``, ``curve`` ([step, mean, lowest, highest loss] of up to 150
-          stretches)
+          ``n_members``, ``n_steps`` of ``n_planned``, ``seconds``, ``curve`` ([step, mean, lowest, highest loss] of up
+          to 150 stretches)
         * ``schema``: for each column ``name``, ``kind``, ``role`` (why it is not used), ``content``, ``mean``,
           ``spread``, ``n_categories``, ``categories`` (the first five), ``open_vocabulary`` (new categories are
           expected), ``missing_training`` and ``missing`` cells, ``counts`` (a small histogram of the training cells)
@@ -228,6 +228,7 @@ def _training(network: NetworkScore) -> dict[str, Any]:
         "n_context": len(np.unique(network.ensemble.context_rows)),
         "n_members": network.ensemble.n_members,
         "n_steps": len(history),
+        "n_planned": network.settings.n_steps,
         "seconds": rounded(history[-1]["seconds"]),
         "curve": curve,
     }

@@ -28,6 +28,9 @@ _STEPS: dict[str, tuple[float, ...]] = {
 }
 """Steps in which the values of a column may go, the largest first."""
 
+LARGEST_TIME = 2.0**43
+"""Largest mean and scale of a column of times, in seconds: encoded times must become dates again."""
+
 Kind = Literal["numeric", "categorical", "ignored"]
 Use = Literal["number", "category", "ignore"]
 """What a user can choose for a column; "number" also stands for times and durations."""
@@ -78,8 +81,10 @@ class Schema:
     @property
     def layout(self) -> CellLayout:
         """Shape of an encoded row."""
-        cardinalities = tuple(c.cardinality for c in self.used if c.kind == "categorical")
-        return CellLayout(len(self.used) - len(cardinalities), cardinalities)
+        used = self.used
+        cardinalities = tuple(c.cardinality for c in used if c.kind == "categorical")
+        times = tuple((j, c.mean, c.scale) for j, c in enumerate(used) if c.kind == "numeric" and c.content == "time")
+        return CellLayout(len(used) - len(cardinalities), cardinalities, times)
 
     @property
     def zeros(self) -> np.ndarray:
@@ -202,7 +207,7 @@ def _learn_column(raw: RawColumns, name: str | int, use: Use | None) -> Column:
             if scale > 0:
                 learnt = dataclasses.replace(learnt, kind="numeric", mean=mean, scale=scale)
                 low, high = float(distinct[0]), float(distinct[-1])
-                return dataclasses.replace(learnt, low=low, high=high, step=_step(distinct, content))
+                return dataclasses.replace(learnt, low=low, high=high, step=step_of(distinct, content))
     learnt = dataclasses.replace(learnt, kind="categorical")
     values, counts = np.unique(present, return_counts=True)
     if len(values) <= MAX_CATEGORIES:
@@ -224,7 +229,7 @@ def _role(name: str | int, content: Content, present: np.ndarray) -> Role:
     return role_of_numbers(name, present) if content == "number" else ""
 
 
-def _step(values: np.ndarray, content: Content) -> float:
+def step_of(values: np.ndarray, content: Content) -> float:
     """The largest step of which all values are multiples, 0 if there is none."""
     for step in _STEPS[content]:
         steps = values / step

@@ -281,6 +281,20 @@ async def again(site: TheSite, job: TheJob) -> Response:
     return _to(job)
 
 
+@actions.post("/jobs/{job_id}/judge")
+async def judge(site: TheSite, job: TheJob, form: TheForm) -> Response:
+    """Tell the model of a finished job that a row is fine or an anomaly, or take that back."""
+    row, verdict = form.get("row"), form.get("verdict")
+    known = isinstance(row, str) and row.isdecimal() and len(row) < 10
+    if job.state != "done" or not known or verdict not in ("fine", "anomaly", "undo"):
+        raise HTTPException(400, "This page is out of date; load it again and repeat.")
+    try:
+        await site.runner.judge(job, int(str(row)), str(verdict))
+    except InputError as error:
+        raise HTTPException(400, str(error)) from error
+    return RedirectResponse(f"/jobs/{job.id}#rows", 303)
+
+
 @actions.post("/jobs/{job_id}/copy")
 async def copy(site: TheSite, job: TheJob) -> Response:
     """A new job with the same table."""
