@@ -28,6 +28,7 @@ from service_process import served
 from nptad import NPTAD
 from nptad.service.messages import FORMATS
 
+NUMBERS = ("score", "p_value")
 ROOT = Path(__file__).parents[2]
 TOKEN = "a-token-of-the-tests-0123456789"
 AUTHORISED = {"authorization": f"Bearer {TOKEN}"}
@@ -98,6 +99,7 @@ def test_without_the_token_there_is_nothing_but_the_state_of_health(service):
             answer = stranger.post("/score", json=[{}], headers={"authorization": shown.encode("latin-1")})
             assert answer.status_code == 401
             assert answer.json()["error"].startswith("This service needs its token;")
+            assert answer.headers.get_list("www-authenticate") == ["Bearer", 'Basic realm="nptad"']
         assert stranger.get("/model", auth=("anybody", TOKEN)).status_code == 200  # as a browser asks for it
     environment = [process.environ() for process in service.workers()]
     assert environment
@@ -232,6 +234,16 @@ def test_the_documented_requests_work_with_curl(service, tmp_path):
         assert len(rows) in (1, 2, 5)
         assert all("error" not in row for row in rows)
         assert rows[0]["anomaly"] == (len(rows) < 5)
+
+
+def test_the_documented_answer_is_what_comes(service):
+    text = (ROOT / "docs" / "service.md").read_text(encoding="utf-8")
+    (shown,) = map(json.loads, re.findall(r"```json\n(.*?)```", text, re.DOTALL))
+    rows = [{"size": 1.0, "weight": -9.0, "colour": "red"}, {"size": 1.0, "weight": "oops"}]
+    found = service.client.post("/score", json=rows).json()
+    assert found.keys() == shown.keys()
+    for row, documented_row in zip(found["rows"], shown["rows"], strict=True):
+        assert row == {**documented_row, **{name: pytest.approx(documented_row[name], rel=1e-3) for name in NUMBERS}}
 
 
 def test_the_documented_python_works(service, capsys):

@@ -100,10 +100,14 @@ def _explain_block(
         score = score.without(training_row)
     shares = score.explain(x)
     contributions = scores[:, None] * shares.sum(axis=1)
-    suspicious = _suspicious(score, x, shares)
+    wrong_cell = np.full(len(x), -1)
+    if score.core is not None:
+        wrong_cell = np.where(training_row >= 0, score.core.wrong_cell[training_row], -1)
+    suspicious = _suspicious(score, x, shares, wrong_cell)
     known = without_unreadable(x)
     similar = score.nearest.similar(np.where(suspicious, np.nan, known), _SIMILAR_ROWS)
     usual = _is_usual(x, score.rows[similar], schema.layout.n_numeric) & (suspicious.sum(axis=1, keepdims=True) > 1)
+    usual[np.flatnonzero(wrong_cell >= 0), wrong_cell[wrong_cell >= 0]] = False
     if (suspicious & usual).any():
         suspicious = _at_least_one(suspicious & ~usual, suspicious)
         similar = score.nearest.similar(np.where(suspicious, np.nan, known), _SIMILAR_ROWS)
@@ -155,12 +159,12 @@ def _explain_block(
     return explained
 
 
-def _suspicious(score: ViewScore, x: np.ndarray, shares: np.ndarray) -> np.ndarray:
+def _suspicious(score: ViewScore, x: np.ndarray, shares: np.ndarray, wrong_cell: np.ndarray) -> np.ndarray:
     """The cells without which each row is ordinary, (n, D); ``shares`` is what :meth:`ViewScore.explain` says.
 
-    The most suspicious cell comes first. The next one is the most suspicious cell without the first, if the row is
-    still odd or becomes much more ordinary without it, and so on: where several wrong cells agree with one another, a
-    row without one of them is hardly odd, but far from ordinary.
+    The cell with a gross error comes first, ``wrong_cell``, or else the most suspicious cell. The next one is the most
+    suspicious cell without the first, if the row is still odd or becomes much more ordinary without it, and so on:
+    where several wrong cells agree with one another, a row without one of them is hardly odd, but far from ordinary.
     """
     suspicious = np.zeros(x.shape, dtype=bool)
     counted = [place for place, view in enumerate(score.views) if not isinstance(view, RareGaps)]
@@ -168,7 +172,8 @@ def _suspicious(score: ViewScore, x: np.ndarray, shares: np.ndarray) -> np.ndarr
     def surprise(rows: np.ndarray) -> np.ndarray:
         return combine(score.by_view(np.where(suspicious, np.nan, x)[rows])[counted])  # hidden cells look like gaps
 
-    suspicious[np.arange(len(x)), _most_suspicious(score, x, shares)] = True
+    first = np.where(wrong_cell >= 0, wrong_cell, _most_suspicious(score, x, shares))
+    suspicious[np.arange(len(x)), first] = True
     rows = np.arange(len(x))
     before = surprise(rows)
     for _ in range(min(_SUSPICIOUS_CELLS, x.shape[1] - 2) - 1):

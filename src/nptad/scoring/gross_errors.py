@@ -12,7 +12,9 @@ few rows can have one: what many rows have is a group, for the views to judge.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import chain
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -25,6 +27,9 @@ _RATE = 0.05
 
 _MOST = 0.02
 """Share of the rows that can have the same kind of error in one column."""
+
+_MOST_IN_ALL = 0.05
+"""Share of the rows that can have a gross error at all: in wide tables, many have a rare value by nature."""
 
 _MOST_RARE = 0.005
 """Share of the rows that can have rare categories of a column: one that more rows have is no slip."""
@@ -45,7 +50,7 @@ _TAIL, _FEWEST_BEYOND = 0.1, 10
 _STANDARD_ERRORS = 1.5
 """How many standard errors heavier than estimated tails are taken to be."""
 
-_UNLIKELY = 0.2
+_UNLIKELY = 0.4
 """Numbers of another sign expected for each one that there is, at most."""
 
 _LEAST_STEPS = 10
@@ -56,12 +61,17 @@ _CANDIDATES, _LEAST_GAP = 3, 1.5
 this many times as far from where the tail starts."""
 
 
+_Found = Iterator[tuple[Int[np.ndarray, " n"], int, float]]
+"""Rows, the column of the cell that gives them away, -1 for several, and the evidence."""
+
+
 def gross_errors(
     x: Float[np.ndarray, "N D"], layout: CellLayout, zeros: Float[np.ndarray, " D1"] | None = None
-) -> Float[np.ndarray, " N"]:
-    """The evidence that each encoded row has a gross error, 0 for none.
+) -> tuple[Float[np.ndarray, " N"], Int[np.ndarray, " N"]]:
+    """The evidence that each encoded row has a gross error, 0 for none, and the column of its wrong cell.
 
-    Evidence is minus the log of how many such rows are expected by chance for each one that there is, at least 3.
+    Evidence is minus the log of how many such rows are expected by chance for each one that there is, at least 3. The
+    column is -1 if there is no error, or if the row has too many gaps.
 
     Parameters
     ----------
@@ -77,43 +87,49 @@ def gross_errors(
     --------
     >>> x = np.random.default_rng(0).normal(size=(300, 2)).astype(np.float32)
     >>> x[7, 1] = 100
-    >>> np.flatnonzero(gross_errors(x, CellLayout(2, ()))).tolist()
-    [7]
+    >>> evidence, wrong_cell = gross_errors(x, CellLayout(2, ()))
+    >>> np.flatnonzero(evidence).tolist(), int(wrong_cell[7])
+    ([7], 1)
     """
     numbers, codes = x[:, : layout.n_numeric].astype(np.float64), x[:, layout.n_numeric :]
-    evidence = np.zeros(len(x))
-    for found in (_far_numbers(numbers, zeros), _rare_categories(codes), _many_gaps(x), _unreadable(x)):
-        evidence = np.maximum(evidence, found)
-    return evidence
+    evidence, wrong_cell = np.zeros(len(x)), np.full(len(x), -1)
+    kinds = _far_numbers(numbers, zeros), _rare_categories(codes, layout.n_numeric), _many_gaps(x), _unreadable(x)
+    for rows, column, value in chain(*kinds):
+        stronger = rows[evidence[rows] < value]
+        evidence[stronger], wrong_cell[stronger] = value, column
+    most = max(1, int(_MOST_IN_ALL * len(x)))
+    if (evidence > 0).sum() > most:
+        few = evidence > np.sort(evidence)[-most - 1]
+        evidence, wrong_cell = np.where(few, evidence, 0.0), np.where(few, wrong_cell, -1)
+    return evidence, wrong_cell
 
 
-def _far_numbers(numbers: Float[np.ndarray, "N D1"], zeros: Float[np.ndarray, " D1"] | None) -> np.ndarray:
+def _far_numbers(numbers: Float[np.ndarray, "N D1"], zeros: Float[np.ndarray, " D1"] | None) -> _Found:
     """Numbers far beyond either end of their column, far nearer to 0 than all others, or of another sign."""
-    evidence, tails = np.zeros(len(numbers)), []
+    tails = []
     for j, column in enumerate(numbers.T):
         rows = np.flatnonzero(np.isfinite(column))
         rows = rows[np.argsort(column[rows], kind="stable")]
         if len(rows) >= _FEWEST:
             zero = np.nan if zeros is None else zeros[j]
-            tails += [_Tail(rows, column[rows], zero), _Tail(rows[::-1], -column[rows[::-1]], -zero)]
+            tails += [_Tail(j, rows, column[rows], zero), _Tail(j, rows[::-1], -column[rows[::-1]], -zero)]
             step = np.diff(np.unique(column[rows])).min(initial=np.inf)
-            numbers_from_0 = column[rows] - zero
+            from_0 = column[rows] - zero
             # Logs mean something if all but a few numbers are many steps from 0.
-            if numbers_from_0[0] >= 0 and numbers_from_0[int(_MOST * len(rows))] >= _LEAST_STEPS * step:
-                logs = np.log(np.maximum(numbers_from_0, step / 2))
-                tails.append(_Tail(rows[::-1], -logs[::-1], -np.log(0.6 * step), of_logs=True))
+            if from_0[0] >= 0 and from_0[int(_MOST * len(rows))] >= _LEAST_STEPS * step:
+                logs = np.log(np.maximum(from_0, step / 2))
+                tails.append(_Tail(j, rows[::-1], -logs[::-1], -np.log(0.6 * step), of_logs=True))
     for tail in tails:
         for n_far, expected in (tail.far_beyond(len(tails)), tail.of_another_sign(len(tails))):
             if n_far:
-                far = tail.rows[-n_far:]
-                evidence[far] = np.maximum(evidence[far], -np.log(expected / n_far))
-    return evidence
+                yield tail.rows[-n_far:], tail.column, -np.log(expected / n_far)
 
 
 @dataclass(frozen=True)
 class _Tail:
     """One end of a column."""
 
+    column: int
     rows: Int[np.ndarray, " n"]
     """The rows with a number."""
     ordered: Float[np.ndarray, " n"]
@@ -177,28 +193,25 @@ class _Tail:
         return float(len(beyond) * np.exp(-min(np.log1p(shape * excess) / shape if shape > 0 else excess, 600.0)))
 
 
-def _rare_categories(codes: Float[np.ndarray, "N D2"]) -> np.ndarray:
+def _rare_categories(codes: Float[np.ndarray, "N D2"], first_column: int) -> _Found:
     """Categories that few rows have in columns whose other categories are all frequent.
 
     If nothing is known of how frequent a category is, not even the order of magnitude, the chance that it is this much
     rarer than the next one is about the ratio of both.
     """
-    evidence = np.zeros(len(codes))
-    for column in codes.T:
-        _, which, counts = np.unique(column[~np.isnan(column)], return_inverse=True, return_counts=True)
+    for j, column in enumerate(codes.T):
+        known = np.flatnonzero(~np.isnan(column))
+        _, which, counts = np.unique(column[known], return_inverse=True, return_counts=True)
         ordered = np.sort(counts)
         rare = np.flatnonzero(np.cumsum(ordered) <= max(1, _MOST_RARE * len(column)))
         rare = rare[rare + 1 < len(ordered)]
-        if len(rare):
-            ratios = ordered[rare] / ordered[rare + 1] * len(codes.T)
-            few = np.flatnonzero(ratios <= _RATE)
-            if len(few):
-                rows = np.flatnonzero(~np.isnan(column))[counts[which] <= ordered[rare[few[-1]]]]
-                evidence[rows] = np.maximum(evidence[rows], -np.log(ratios[few[-1]]))
-    return evidence
+        ratios = ordered[rare] / ordered[rare + 1] * codes.shape[1]
+        few = np.flatnonzero(ratios <= _RATE)
+        if len(few):
+            yield known[counts[which] <= ordered[rare[few[-1]]]], first_column + j, -np.log(ratios[few[-1]])
 
 
-def _many_gaps(x: Float[np.ndarray, "N D"]) -> np.ndarray:
+def _many_gaps(x: Float[np.ndarray, "N D"]) -> _Found:
     """Rows with gaps in many columns that rarely have any.
 
     If some rows have more gaps than others by nature, but not a certain number of them, the number of gaps falls off
@@ -206,19 +219,20 @@ def _many_gaps(x: Float[np.ndarray, "N D"]) -> np.ndarray:
     """
     missing = np.isnan(x)
     missing = missing[:, missing.mean(axis=0) <= _MOST_GAPS]
-    counts, n, evidence = missing.sum(axis=1), len(x), np.zeros(len(x))
+    counts, n = missing.sum(axis=1), len(x)
     for count in range(2, int(counts.max(initial=0)) + 1):
         rows = counts >= count
         mean = (counts[~rows].sum() + 1) / n
         expected = n * (mean / (1 + mean)) ** count
         if 0 < rows.sum() <= max(1, _MOST_UNLIKE * n) and expected <= _RATE * rows.sum():
-            return np.where(rows, -np.log(expected / rows.sum()), 0.0)
-    return evidence
+            yield np.flatnonzero(rows), -1, -np.log(expected / rows.sum())
+            return
 
 
-def _unreadable(x: Float[np.ndarray, "N D"]) -> np.ndarray:
+def _unreadable(x: Float[np.ndarray, "N D"]) -> _Found:
     """Cells that cannot be read in columns where nearly all can."""
-    unreadable = np.isinf(x)
-    shares = unreadable.sum(axis=0) / np.maximum((~np.isnan(x)).sum(axis=0), 1)
-    few = (shares > 0) & (shares <= _MOST_UNLIKE)
-    return np.where(unreadable, np.where(few, -np.log(np.maximum(shares, 1e-9)), 0.0), 0.0).max(axis=1)
+    for j in np.flatnonzero(np.isinf(x).any(axis=0)):
+        unreadable = np.isinf(x[:, j])
+        share = unreadable.sum() / (~np.isnan(x[:, j])).sum()
+        if share <= _MOST_UNLIKE:
+            yield np.flatnonzero(unreadable), int(j), -np.log(share)

@@ -26,6 +26,10 @@ _TAIL = 0.1
 _FEWEST = 10
 """Smallest number of scores that a tail is fitted to, if that is no more than half of them."""
 
+_ROUNDING = 1e-6
+"""Scores that differ by less than this share of the largest are equal but for rounding. As the excess of a tail, such
+differences would make every score beyond it infinitely surprising."""
+
 _PRIOR_SHAPE = 0.5
 """The shape that estimates are shrunk towards, that of a heavy tail: a few scores determine a shape poorly, and too
 light a tail gives normal rows a share of nearly 0."""
@@ -57,7 +61,7 @@ class Surprise:
         n = len(ordered)
         n_tail = max(int(_TAIL * n), min(_FEWEST, n // 2))  # 0 for a single row
         start = ordered[n - 1 - n_tail]
-        beyond = ordered[ordered > start] - start
+        beyond = ordered[ordered > start + _ROUNDING * np.abs(ordered).max()] - start
         scale, shape = fit_tail(beyond)
         return cls(ordered, np.array([start, len(beyond) / (n + 1), scale, shape]))
 

@@ -55,6 +55,8 @@ class Core:
     reason: Int[np.ndarray, " N"]
     """Why each row was kept out of the core: the place of the measure of the first pass by which it is oddest; -1 for
     a row of the core."""
+    wrong_cell: Int[np.ndarray, " N"]
+    """The column of the cell that gives a row with a gross error away; -1 for other rows."""
     n_top: int
     """Rows with the highest scores that were compared."""
     agreement: float
@@ -69,9 +71,10 @@ class Core:
         counts = np.bincount(self.reason[self.reason >= 0], minlength=len(MEASURES)).tolist()
         return {name: count for name, count in zip(MEASURES, counts, strict=True) if count}
 
-    def require_sound(self, n_rows: int) -> None:
+    def require_sound(self, n_rows: int, n_columns: int) -> None:
         """Raise a ValueError unless all of it can be shown; ``n_rows`` is that of the training table."""
         require_array("stands_out", self.stands_out, "b1", (n_rows,))
+        require_array("wrong_cell", self.wrong_cell, "i8", (n_rows,), least=-1, most=n_columns - 1)
         require_array("reason", self.reason, "i8", (n_rows,), least=-1, most=len(MEASURES) - 1)
         require_array("n_top", np.array(self.n_top), "i8", (), least=1, most=n_rows)
         require_array("agreement", np.array(self.agreement), "f8", (), least=0, most=1)
@@ -153,7 +156,7 @@ class ViewScore:
         for surprise in (*self.surprise.views, self.surprise.whole):
             surprise.require_sound()
         if self.core is not None:
-            self.core.require_sound(n_rows)
+            self.core.require_sound(n_rows, self.layout.n_features)
 
     @single_thread("blas")
     def score(
@@ -232,8 +235,10 @@ class ViewScore:
         keys = row_keys(feedback.rows)
         latest = dict(zip(keys.tolist(), feedback.is_anomaly.tolist(), strict=True))
         rejected = [key for key, is_anomaly in latest.items() if is_anomaly]
-        left_out = self.kept[np.isin(row_keys(self.rows), np.array(rejected, dtype=np.uint64))]
-        score = self.without(left_out) if len(left_out) else self
+        score = self
+        if rejected:
+            is_rejected = np.isin(row_keys(self.rows), np.array(rejected, dtype=np.uint64))
+            score = self.without(self.kept[is_rejected]) if is_rejected.any() else self
         rows = far_off(feedback.rows, without_unreadable(self.rows))
         distances = score.surprise.views[next(place for place, v in enumerate(score.views) if v is score.nearest)]
         return replace(score, likeness=Likeness(replace(feedback, rows=rows), score.nearest, distances))
@@ -260,6 +265,7 @@ class ViewScore:
             arrays |= {f"{place}.surprise.scores": surprise.scores, f"{place}.surprise.tail": surprise.tail}
         if self.core is not None:
             arrays |= {"core.stands_out": self.core.stands_out, "core.reason": self.core.reason}
+            arrays |= {"core.wrong_cell": self.core.wrong_cell}
             arrays |= {"core.agreement": np.array([self.core.n_top, self.core.agreement])}
         return arrays
 
@@ -287,7 +293,9 @@ class ViewScore:
         core = None
         if "core.reason" in arrays:
             n_top, agreement = arrays["core.agreement"].tolist()
-            core = Core(arrays["core.stands_out"], arrays["core.reason"], int(n_top), agreement)
+            stands_out, reason = arrays["core.stands_out"], arrays["core.reason"]
+            wrong_cell = arrays.get("core.wrong_cell", np.full(len(reason), -1))  # format 8 has none
+            core = Core(stands_out, reason, wrong_cell, int(n_top), agreement)
         if "cardinalities" in arrays:  # judged rows may have more categories than the views know
             known = arrays["cardinalities"]
             require_array("cardinalities", known, "i8", (len(layout.cardinalities),), least=0)
