@@ -633,12 +633,12 @@ def load(directory: str | Path, device: str = "auto") -> NPTAD:
     parameters.pop("mask_rate", None)  # a parameter of earlier versions; what it set is in the model's settings
     features = parameters.pop("categorical_features", None)  # the name of columns up to version 0.1
     columns = parameters.pop("columns", None)
-    if features is not None:
-        columns = [[name, "category"] for name in features]
-    parameters["columns"] = None if columns is None else dict(columns)
     try:
+        if features is not None:
+            columns = [[name, "category"] for name in features]
+        parameters["columns"] = None if columns is None else dict(columns)
         detector = NPTAD(**parameters)
-    except TypeError as error:
+    except (TypeError, ValueError) as error:
         raise ModelFileError(f"{directory} holds unknown parameters ({error}); save the model again.") from error
     detector.model_ = model
     return detector
