@@ -89,12 +89,12 @@ class Task:
 
 
 def wanted(n_normal: int, share: float) -> int:
-    """How many anomalies make this share of a table.
+    """How many anomalies make this share of a table, at least one.
 
-    >>> wanted(900, 0.02), wanted(900, 0.10)
-    (18, 100)
+    >>> wanted(900, 0.02), wanted(900, 0.10), wanted(20, 0.02)
+    (18, 100, 1)
     """
-    return round(n_normal * share / (1 - share))
+    return max(1, round(n_normal * share / (1 - share)))
 
 
 def read_parts(name: str) -> tuple[np.ndarray, np.ndarray]:

@@ -1,14 +1,15 @@
 """The directory of a saved model, and how a model takes the place of another. Needs no torch.
 
-config.json                      parameters, settings (null without a network), schema, threshold, history, versions,
-                                 checksums
-model-<checksum>.safetensors     fitted views, or weights, mask bank and folds of a network; row keys and scores
+config.json                      parameters, settings (null without a network), schema, threshold, history, records of
+                                 updates and judgements, versions, checksums
+model-<checksum>.safetensors     fitted views, or weights, mask bank and folds of a network; row keys, scores and
+                                 judged rows
 context-<checksum>.parquet       the encoded training rows that rows are compared with
 README.md                        a short model card
 
 The names of the large files contain the beginning of their checksum, and config.json has the checksums. It is replaced
 last and in one step, so that at every moment it names the files of one model. Whoever has read the old one and finds
-the files gone reads the new one. Formats up to 8 have files without checksums in their names.
+the files gone reads the new one. Formats 6 and 7 have files without checksums in their names.
 """
 
 from __future__ import annotations

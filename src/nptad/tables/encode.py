@@ -81,6 +81,16 @@ def check_columns(schema: Schema, raw: RawColumns, strict: bool = False) -> list
     return notes
 
 
+def require_all_columns(schema: Schema, raw: RawColumns) -> None:
+    """Refuse rows that lack a column: its cells would count as missing among the rows that the model knows."""
+    missing = [c.name for c in schema.used if schema.named and raw.named and c.name not in raw.cells]
+    if missing:
+        raise InputError(
+            f"The table lacks the column(s) {listed(missing)}; rows for a model to learn from or to remember need all "
+            "columns of its training table (the table that was scored, not the scores)."
+        )
+
+
 def match(schema: Schema, raw: RawColumns) -> Cells:
     """The cells of every used column, in the form that it had in training; see :func:`check_columns`."""
     renamed = _renamed(schema, raw)
@@ -148,6 +158,8 @@ def _encode_column(column: Column, cells: np.ndarray) -> np.ndarray:
             position = others | position
         return np.array([np.nan if v is None else position.get(v, unknown) for v in cells], dtype=np.float32)
     categories = np.array(column.categories, dtype=np.float64)
+    order = np.argsort(categories)  # those that an update has added come last
+    categories = categories[order]
     codes = np.full(len(cells), float(unknown))
     spellings = [(categories, cells)]
     if column.content == "number":  # a float32 file rounds them; exact matches come last, so that they win
@@ -155,7 +167,7 @@ def _encode_column(column: Column, cells: np.ndarray) -> np.ndarray:
     for known, met in spellings if column.categories else ():
         place = np.searchsorted(known, met).clip(max=len(known) - 1)
         same = known[place] == met
-        codes[same] = place[same]
+        codes[same] = order[place[same]]
     codes[np.isin(cells, np.array(column.pooled, dtype=np.float64))] = pool
     codes[np.isnan(cells)] = np.nan
     codes[np.isinf(cells)] = UNSEEN
