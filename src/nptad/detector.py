@@ -748,21 +748,9 @@ def load(directory: str | Path, device: str = "auto") -> NPTAD:
         If the directory is incomplete, was changed, or comes from a version with another format.
     """
     model, parameters = load_model(Path(directory), resolve_device(device))
-<<<<<<< HEAD
-    parameters.pop("mask_rate", None)  # a parameter of earlier versions; what it set is in the model's settings
-    features = parameters.pop("categorical_features", None)  # the name of columns up to version 0.1
-    columns = parameters.pop("columns", None)
-    try:
-        if features is not None:
-            columns = [[name, "category"] for name in features]
-        parameters["columns"] = None if columns is None else dict(columns)
-        detector = NPTAD(**parameters)
-    except (TypeError, ValueError) as error:
-=======
     try:
         detector = NPTAD(**saved_parameters(parameters))
-    except TypeError as error:
->>>>>>> main
+    except (TypeError, ValueError) as error:
         raise ModelFileError(f"{directory} holds unknown parameters ({error}); save the model again.") from error
     detector.model_ = model
     return detector
