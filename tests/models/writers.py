@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import sys
@@ -13,6 +12,7 @@ import tempfile
 import time
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 
@@ -43,11 +43,11 @@ def number_of(directory: Path) -> int:
 
 def save_for_ever(directory: Path) -> None:
     """Save one model after the other, and say when the first two are there."""
-    os.fsync = lambda fd: None  # a kill does not lose what the system has, and more saves collide
-    for number in range(10**9):
-        write_model(directory, *contents(number))
-        if number == 1:
-            print("saving", flush=True)
+    with mock.patch("os.fsync"):  # a kill does not lose what the system has, and more saves collide
+        for number in range(10**9):
+            write_model(directory, *contents(number))
+            if number == 1:
+                print("saving", flush=True)
 
 
 def start_saver(directory: Path) -> subprocess.Popen[str]:

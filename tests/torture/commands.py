@@ -13,6 +13,7 @@ import nptad
 from nptad.io.atomic import TEMPORARY
 from nptad.io.read import read_table
 from nptad.io.write import write_table
+from nptad.models.config import CONFIG
 from torture.outcomes import Failure
 
 OUTPUTS = ("x.csv", "x.csv.gz", "x.jsonl", "x.parquet", "x.arrow", "x.xlsx")
@@ -34,6 +35,11 @@ class Writing:
     """What it writes."""
     rows: int
     """Of its table."""
+
+    @property
+    def is_there(self) -> bool:
+        """Whether there is a result; a model without a configuration is none."""
+        return (self.target / CONFIG if self.target.name in ("model", "network") else self.target).exists()
 
 
 def table(path: Path, n_rows: int, seed: int) -> Path:
@@ -72,7 +78,7 @@ def require_whole(target: Path, rows: set[int]) -> None:
     if target.suffix == ".html":
         text = target.read_text(encoding="utf-8")
         found = next((count for count in rows if f"{count:,}" in text and text.rstrip().endswith("</html>")), 0)
-    elif (target / "config.json").exists():
+    elif (target / CONFIG).exists():
         found = nptad.load(target).model_.schema.n_rows
     elif target.is_dir():
         found = sum(read_table(path).num_rows for path in target.glob("*.parquet"))

@@ -39,12 +39,14 @@ def case(seed: int, folder: Path) -> str:
     if outcome == KILLED and ended.returncode != _STOPPED.get(number, -number):
         raise Failure(f"exit code {ended.returncode} after signal {number}: {ended.stderr[-2000:]}")
     allowed = {_ROWS} if outcome == RESULT else {_ROWS, _OLD_ROWS} if had_one else {_ROWS}
-    if command.target.exists() and not (kind == "score parts" and outcome == KILLED):
+    if command.is_there and not (kind == "score parts" and outcome == KILLED):
         require_whole(command.target, allowed)
     elif had_one or outcome == RESULT:
         raise Failure(f"{command.target.name} is gone")
     if number != signal.SIGKILL:
         require_no_leftovers(folder)
+        if command.target.exists() and not command.is_there:
+            raise Failure("part of a model was left")
     if (again := run(*command.words)).returncode:
         raise Failure(f"the command fails after the kill: {again.stderr}")
     require_whole(command.target, {_ROWS})

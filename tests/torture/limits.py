@@ -30,13 +30,15 @@ def case(seed: int, folder: Path) -> str:
         outcome = REFUSED if ended.returncode else RESULT
     else:
         outcome = outcome_of_command(ended)
-    if command.target.exists() and not (kind == "score parts" and outcome == REFUSED):
+    if command.is_there and not (kind == "score parts" and outcome == REFUSED):
         # What is printed at last may fail when all is done.
         is_done = outcome == RESULT or trouble.closed or trouble.full
         require_whole(command.target, {_ROWS, _OLD_ROWS} if had_one and is_done else {_OLD_ROWS if had_one else _ROWS})
     elif had_one or outcome == RESULT:
         raise Failure(f"{command.target.name} is gone")
     require_no_leftovers(folder)
+    if command.target.exists() and not command.is_there:
+        raise Failure("part of a model was left")
     return outcome
 
 
