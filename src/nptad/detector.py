@@ -750,7 +750,7 @@ def load(directory: str | Path, device: str = "auto") -> NPTAD:
     model, parameters = load_model(Path(directory), resolve_device(device))
     try:
         detector = NPTAD(**saved_parameters(parameters))
-    except TypeError as error:
+    except (TypeError, ValueError) as error:
         raise ModelFileError(f"{directory} holds unknown parameters ({error}); save the model again.") from error
     detector.model_ = model
     return detector

@@ -59,7 +59,13 @@ def test_unknown_names_are_told_with_their_option():
 
 def test_places_that_cannot_be_written_are_refused(tmp_path):
     (tmp_path / "file").touch()
-    places = [tmp_path, tmp_path / "file" / "scores.csv", tmp_path / "file" / "deep" / "scores.csv"]
+    (tmp_path / "circle.csv").symlink_to(tmp_path / "circle.csv")
+    places = [
+        tmp_path,
+        tmp_path / "circle.csv",
+        tmp_path / "file" / "scores.csv",
+        tmp_path / "file" / "deep" / "scores.csv",
+    ]
     places += ["/proc/scores.csv"] * os.path.exists("/proc")  # where nobody may write, whatever the permissions say
     for place in places:
         with pytest.raises(InputError, match=r"cannot be written"):

@@ -82,8 +82,7 @@ def test_demo_prints_f1_auroc_and_ten_rows_with_reasons(tiny_demo, capsys):
     assert all(1 <= len(re.findall(r" is ", line)) <= 3 for line in rows)
     scores = [float(line.split("│")[2]) for line in rows]
     assert scores == sorted(scores, reverse=True)
-    assert "Training" in err
-    assert "Training" not in out
+    assert err == ""  # short work, and no terminal
 
 
 def test_demo_split_is_half_of_the_normal_wines_against_the_rest_and_ten_anomalies(tiny_demo, capsys):

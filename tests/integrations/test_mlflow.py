@@ -7,9 +7,9 @@ import pandas as pd
 import pytest
 
 from nptad import NPTAD, ModelFileError
+from nptad.integrations import mlflow as flavour
 
 mlflow = pytest.importorskip("mlflow", reason="the flavour needs the extra mlflow")
-flavour = pytest.importorskip("nptad.integrations.mlflow")
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # MLflow has many of its own
 

@@ -669,3 +669,10 @@ def test_a_time_among_other_values_is_the_same_category_alone(values):
     whole = encode(schema, table)
     for row, value in enumerate(values):
         np.testing.assert_array_equal(encode(schema, pd.DataFrame({"x": [value]})), whole[row : row + 1])
+
+
+def test_one_is_a_truth_value_alone_and_among_words():
+    schema = learn_schema(pd.DataFrame({"x": [True, False, True]}))
+    batch = pd.DataFrame({"x": pd.Series([1, True, 0.0, "false", 4], dtype=object)})
+    assert encode(schema, batch)[:, 0].tolist() == [1, 1, 0, 0, -1]
+    assert [encode(schema, batch[row : row + 1])[0, 0] for row in range(5)] == [1, 1, 0, 0, -1]

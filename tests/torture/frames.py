@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import datetime as dt
 import io
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
 from random import Random
 from typing import Any
-from unittest import mock
 
 import numpy as np
 import pandas as pd
@@ -25,9 +24,9 @@ import nptad
 from nptad import NPTAD, InputError, detect_table
 from nptad.io.write import write_table
 from nptad.report import render, summarise
-from nptad.scoring import first_pass, view_score
 from nptad.tables.frames import read_columns
-from torture.outcomes import REFUSED, RESULT, Failure, outcome_of
+from torture.cheap import cheap_scores
+from torture.outcomes import Failure, outcome_of
 
 SAMPLE = range(24)
 MANY = 10_000
@@ -110,14 +109,14 @@ _ARROW += [pa.large_string(), pa.string_view(), pa.bool_(), pa.null(), pa.int8()
 
 
 def case(seed: int, folder: Path) -> str:
-    """One frame, fitted, its rows scored one by one, and another frame of the same columns scored."""
+    """One frame, analysed as a whole, or fitted and its rows scored one by one, and those of another frame."""
     random = Random(seed)
     names = random.sample(_NAMES, random.choice([1, 1, 2, 3, 5, 11] if random.random() < 0.95 else [40]))
     frame = _frame(random, names)
-    with _cheap_scores():
-        outcomes = [outcome_of(lambda: _analyse(frame, random))]
-        outcomes += [outcome_of(lambda: _learn_and_score(frame, random, names, folder))]
-    return RESULT if RESULT in outcomes else REFUSED
+    with cheap_scores():
+        if random.random() < 0.3:
+            return outcome_of(lambda: _analyse(frame, random))
+        return outcome_of(lambda: _learn_and_score(frame, random, names, folder))
 
 
 def _analyse(frame: Any, random: Random) -> None:
@@ -153,13 +152,6 @@ def _require_alike_alone(detector: NPTAD, frame: Any, random: Random) -> None:
         except InputError as error:
             raise Failure(f"row {row} is refused alone, but scored in a batch: {error}") from error
         np.testing.assert_allclose(alone.score, found.score[row : row + 1], rtol=1e-4)
-
-
-@contextmanager
-def _cheap_scores() -> Iterator[None]:
-    """A small isolation forest and few folds in this block: what is tried is the input, not the score."""
-    with mock.patch.object(first_pass, "_TREES", 5), mock.patch.object(view_score, "N_FOLDS", 2):
-        yield
 
 
 def _frame(random: Random, names: list[str]) -> Any:

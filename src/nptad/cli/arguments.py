@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, get_args
 
 from nptad.errors import InputError
-from nptad.io.atomic import require_writable_parent
+from nptad.io.atomic import followed, require_writable_parent
 from nptad.io.places import is_url, query_of
 from nptad.io.remote import require_remote_room
 from nptad.wording import plural
@@ -72,7 +72,7 @@ def check_places(*places: str | PathLike[str] | None) -> None:
         if path.is_dir():
             raise InputError(f"{place} cannot be written: it is a directory; give a file name.")
         if not path.exists() or path.is_file():  # a file is replaced, so its directory must be writable
-            require_writable_parent(path.resolve())
+            require_writable_parent(followed(path))
         elif not os.access(path, os.W_OK):
             raise InputError(f"{place} cannot be written: Permission denied.")
 

@@ -8,15 +8,13 @@ from __future__ import annotations
 import sys
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
-
-from mlflow import pyfunc
-from mlflow.models import Model
-from mlflow.models.model import MLMODEL_FILE_NAME, ModelInfo
-from mlflow.tracking.artifact_utils import _download_artifact_from_uri
-from mlflow.utils.model_utils import _get_flavor_configuration
+from typing import TYPE_CHECKING, Any
 
 from nptad.detector import NPTAD, load
+
+if TYPE_CHECKING:
+    from mlflow.models import Model
+    from mlflow.models.model import ModelInfo
 
 FLAVOR_NAME = "nptad"
 _DATA, _REQUIREMENTS = "detector", "requirements.txt"
@@ -40,6 +38,8 @@ def log_model(detector: NPTAD, name: str = "model", **options: Any) -> ModelInfo
     mlflow.models.model.ModelInfo
         Its ``model_uri`` is what :func:`load_model` and ``mlflow.pyfunc.load_model`` take.
     """
+    from mlflow.models import Model  # takes seconds
+
     return Model.log(None, sys.modules[__name__], name=name, detector=detector, **options)
 
 
@@ -48,6 +48,10 @@ def save_model(detector: NPTAD, path: str | Path, mlflow_model: Model | None = N
 
     ``options`` are fields of :class:`mlflow.models.Model`, such as ``signature``.
     """
+    from mlflow import pyfunc
+    from mlflow.models import Model
+    from mlflow.models.model import MLMODEL_FILE_NAME
+
     folder, described = Path(path), mlflow_model or Model()
     for name, value in options.items():
         setattr(described, name, value)
@@ -62,8 +66,9 @@ def save_model(detector: NPTAD, path: str | Path, mlflow_model: Model | None = N
 
 def load_model(model_uri: str) -> NPTAD:
     """The detector that was logged or saved under an address such as ``runs:/.../model``; its scores are the same."""
-    folder = Path(_download_artifact_from_uri(model_uri))
-    return load(folder / _get_flavor_configuration(str(folder), FLAVOR_NAME)["data"])
+    from mlflow.artifacts import download_artifacts
+
+    return load(Path(download_artifacts(model_uri)) / _DATA)
 
 
 class ScoringFunction:

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from nptad.errors import InputError, ModelFileError
-from nptad.io.atomic import TEMPORARY, replacing, require_writable_parent
+from nptad.io.atomic import TEMPORARY, followed, replacing, require_writable_parent
 from nptad.io.locks import locked_directory
 from nptad.io.regular import read_regular
 from nptad.models.config import (
@@ -49,7 +49,7 @@ _PRIVATE_DIRECTORY = 0o700
 
 def require_room(directory: str | Path) -> None:
     """Reject a place where no model can be saved."""
-    target = Path(directory).resolve()
+    target = followed(Path(directory))
     if Path.cwd().is_relative_to(target):
         raise InputError(f"{target} is or contains the current directory; name a separate directory for the model.")
     try:
@@ -83,7 +83,7 @@ def write_model(directory: str | Path, config: dict[str, Any], large: Mapping[st
     to the same place at the same time waits. A new model can be read by its owner only; a replaced one keeps its mode.
     """
     require_room(directory)
-    target = Path(directory).resolve()
+    target = followed(Path(directory))
     config = {**config, "format": FORMAT, "checksums": {name: sha256(data) for name, data in large.items()}}
     config["checksum"] = config_checksum(config)
     is_new = not target.exists()

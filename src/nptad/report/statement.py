@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 _NAMED_GROUPS = 3
 """Groups of flagged rows that the first paragraph names."""
 
+_LARGE = 0.1
+"""Share of the flagged rows from which on a group is named there."""
+
 _MANY = 0.1
 """Share of flagged rows from which on the advice is to look at groups before rows."""
 
@@ -29,9 +32,10 @@ def state(
     ``statement`` says whether anything is wrong, ``meaning`` what it is, how sure that is, and what to do next.
     """
     n_flagged = int(detection.anomaly.sum())
+    large = [group for group in groups if group["n"] >= _LARGE * n_flagged]
     return {
         "statement": headline(detection),
-        "meaning": " ".join(filter(None, [_what(groups), _how_sure(detection, n_listed), _next(detection, groups)])),
+        "meaning": " ".join(filter(None, [_what(large), _how_sure(detection, n_listed), _next(detection, large)])),
         "drift": list(detection.drift),
         "notes": [*detection.notes, *_notes(detection, n_listed, n_known, model)],
         "rule": detection.rule,

@@ -213,7 +213,8 @@ def fit_ensemble(
         ranks = Ranks()
         ranks.require_same(limit.seconds, "time limit")
         n_judged = n_scored + (_n_baseline_rows(left_out) if settings.scale_masks else 0)
-        time_limit = ranks.from_first(lambda: time_to_train(model, x_members, masks, n_judged, limit))
+        n_neighbours = _NEIGHBOURS * (settings.context_size or len(x)) if settings.aggregation == "nearest" else 0
+        time_limit = ranks.from_first(lambda: time_to_train(model, x_members, masks, n_judged, n_neighbours, limit))
     history = train(model, x_members, time_limit=time_limit, precision=precision, checkpoint=checkpoint, report=report)
     return assemble(model, masks, x, left_out, fold_seed), history
 

@@ -18,14 +18,18 @@ from torch import Tensor
 
 from nptad.errors import InputError
 from nptad.nn.model import NPT
+from nptad.scoring.nearest import nearest_distances, prepare_neighbours
 from nptad.scoring.score import mask_losses, prepare_member
 from nptad.settings import Settings
+from nptad.tables.layout import CellLayout
 from nptad.wording import duration, plural
 
 _FEWEST_ROWS = 8
 _GROWTH = 4
 _STEP = 4.5
 """A training step on some rows, in passes of all members over them: backwards, with dropout, and the update."""
+_COMPARED = 32
+"""Rows that are compared with all neighbours to see how long that takes."""
 _SOFTMAX = 10
 """What the exponential of an attention weight costs, in multiplications."""
 _PATIENCE, _LEAST_PATIENCE = 0.02, 0.3
@@ -55,17 +59,22 @@ class TimeLimit:
 
 
 def time_to_train(
-    model: NPT, x: Float[Tensor, "K N D"], masks: Bool[Tensor, "M D"], n_judged: int, limit: TimeLimit
+    model: NPT,
+    x: Float[Tensor, "K N D"],
+    masks: Bool[Tensor, "M D"],
+    n_judged: int,
+    n_neighbours: int,
+    limit: TimeLimit,
 ) -> float:
     """Seconds for the steps of training that leave time for what comes after them."""
-    expected = forecast(model, x, masks, n_judged, max(_LEAST_PATIENCE, _PATIENCE * limit.seconds))
+    expected = forecast(model, x, masks, n_judged, n_neighbours, max(_LEAST_PATIENCE, _PATIENCE * limit.seconds))
     left, needed = limit.left, expected.step + expected.scoring
     if needed > max(left, _ALWAYS):
         least = duration(1.2 * (needed + limit.seconds - left))
         raise InputError(
-            f"A network cannot keep a time limit of {limit.seconds:g} s on this table: a training step takes about "
-            f"{duration(expected.step)} and scoring the training rows {duration(expected.scoring)}; allow {least} at "
-            "the very least, take fewer rows or columns, or use the default score."
+            f"A network cannot keep a time limit of {limit.seconds:g} s on this table: it is expected to take "
+            f"{duration(expected.step)} for a training step and {duration(expected.scoring)} for scoring the training "
+            f"rows; allow {least} at the very least, take fewer rows or columns, or use the default score."
         )
     return max(left - expected.scoring, 0.001)
 
@@ -93,11 +102,17 @@ def announcement(entry: dict[str, Any], limit: TimeLimit | None) -> str | None:
 
 @torch.no_grad()
 def forecast(
-    model: NPT, x: Float[Tensor, "K N D"], masks: Bool[Tensor, "M D"], n_judged: int, patience: float
+    model: NPT,
+    x: Float[Tensor, "K N D"],
+    masks: Bool[Tensor, "M D"],
+    n_judged: int,
+    n_neighbours: int,
+    patience: float,
 ) -> Forecast:
-    """Foresee the time of training members and of scoring ``n_judged`` rows under all masks, in ``patience`` seconds.
+    """Foresee the time of training members and of scoring rows, in ``patience`` seconds.
 
-    The first probe may take longer than that: it has eight rows.
+    ``n_judged`` rows are scored under all masks and compared with ``n_neighbours`` rows; 0 for no comparison. The first
+    probe may take longer than the patience: it has eight rows.
     """
     settings, (n_members, n_rows, n_features) = model.settings, x.shape
     n_context, batch = (min(size or n_rows, n_rows) for size in (settings.context_size, settings.batch_size))
@@ -115,6 +130,8 @@ def forecast(
         return n * _work(settings, n_features, n) / (rows * _work(settings, n_features, rows))
 
     pair *= _work(settings, n_features, n_context) / _work(settings, n_features, rows)
+    if n_neighbours:
+        pair += _comparison(x[0], model.layout, n_neighbours) / len(masks)
     n_contexts = 2 if settings.scale_masks else 1  # for the baselines and for the scores
     return Forecast(
         step=_STEP * together * growth(batch),
@@ -126,14 +143,30 @@ def _probe(model: NPT, x: Float[Tensor, "K rows D"], masks: Bool[Tensor, "M D"])
     """Seconds of all members passing over these rows, of a member's context of them, and of scoring a row and mask."""
     rows, some = x[0], masks[: x.shape[1]].to(x.device)
     judged = rows[: math.ceil(len(rows) / len(some))]
-    started = time.monotonic()
+    started = _now(x.device)
     model.eval()(x, torch.zeros_like(x, dtype=torch.bool))
-    passed = time.monotonic()
+    passed = _now(x.device)
     member = prepare_member(model.member(0), rows, len(rows), torch.ones(len(some), device=x.device))
-    prepared = time.monotonic()
+    prepared = _now(x.device)
     mask_losses(member, judged, some)
-    scored = time.monotonic()
+    scored = _now(x.device)
     return passed - started, prepared - passed, (scored - prepared) / (len(judged) * len(some))
+
+
+def _comparison(x: Float[Tensor, "N D"], layout: CellLayout, n_neighbours: int) -> float:
+    """Seconds of finding the nearest of so many rows for one row."""
+    neighbours = prepare_neighbours(x[:n_neighbours], layout)
+    some = x[:_COMPARED]
+    started = _now(x.device)
+    nearest_distances(some, neighbours)
+    return (_now(x.device) - started) / len(some)
+
+
+def _now(device: torch.device) -> float:
+    """The clock, when the device has done what it was asked to."""
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+    return time.monotonic()
 
 
 def _work(settings: Settings, n_features: int, n_context: int) -> float:

@@ -235,8 +235,10 @@ class ViewScore:
         keys = row_keys(feedback.rows)
         latest = dict(zip(keys.tolist(), feedback.is_anomaly.tolist(), strict=True))
         rejected = [key for key, is_anomaly in latest.items() if is_anomaly]
-        left_out = self.kept[np.isin(row_keys(self.rows), np.array(rejected, dtype=np.uint64))]
-        score = self.without(left_out) if len(left_out) else self
+        score = self
+        if rejected:
+            is_rejected = np.isin(row_keys(self.rows), np.array(rejected, dtype=np.uint64))
+            score = self.without(self.kept[is_rejected]) if is_rejected.any() else self
         rows = far_off(feedback.rows, without_unreadable(self.rows))
         distances = score.surprise.views[next(place for place, v in enumerate(score.views) if v is score.nearest)]
         return replace(score, likeness=Likeness(replace(feedback, rows=rows), score.nearest, distances))
@@ -291,7 +293,8 @@ class ViewScore:
         core = None
         if "core.reason" in arrays:
             n_top, agreement = arrays["core.agreement"].tolist()
-            stands_out, reason, wrong_cell = (arrays[f"core.{name}"] for name in ("stands_out", "reason", "wrong_cell"))
+            stands_out, reason = arrays["core.stands_out"], arrays["core.reason"]
+            wrong_cell = arrays.get("core.wrong_cell", np.full(len(reason), -1))  # format 8 has none
             core = Core(stands_out, reason, wrong_cell, int(n_top), agreement)
         if "cardinalities" in arrays:  # judged rows may have more categories than the views know
             known = arrays["cardinalities"]

@@ -93,7 +93,10 @@ class Gate:
         if path == OPEN_PATH or _is_equal(_shown_token(headers.get("authorization", "")), self.token):
             return None
         sentence = "This service needs its token; send the header Authorization: Bearer TOKEN."
-        return JSONResponse({"error": sentence}, 401, {"www-authenticate": 'Bearer, Basic realm="nptad"'})
+        refusal = JSONResponse({"error": sentence}, 401)
+        for challenge in ("Bearer", 'Basic realm="nptad"'):  # browsers expect one in each header
+            refusal.headers.append("www-authenticate", challenge)
+        return refusal
 
 
 def _shown_token(authorization: str) -> str:

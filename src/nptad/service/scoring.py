@@ -203,7 +203,7 @@ class ModelScorer:
 def _shown(column: Column, encoded: float) -> Category | None:
     """A cell as a client would send it."""
     cell = readable(column, decode_cell(column, encoded))
-    return int(cell) if isinstance(cell, float) and cell.is_integer() and column.step >= 1 else cell
+    return int(cell) if isinstance(cell, float) and cell.is_integer() else cell
 
 
 def _reasons(why: RowExplanation, record: Any) -> dict[str, Any]:

@@ -306,8 +306,21 @@ def to_arrow(table: Any) -> pa.Table:
         ) from error
     except DuplicateError as error:
         raise InputError(f"{' '.join(str(error).split())}; give each column its own name.") from error
+    frame = nw.maybe_reset_index(frame)  # or the index would become a column
     with _library_explained("The table"):
-        return nw.maybe_reset_index(frame).to_arrow()  # or the index would become a column
+        try:
+            return frame.to_arrow()
+        except pa.ArrowException:  # cells of several types in one column
+            return pa.table({str(series.name): _arrow_column(series) for series in frame.iter_columns()})
+
+
+def _arrow_column(series: nw.Series[Any]) -> Any:
+    try:
+        return series.to_arrow()
+    except pa.ArrowException:
+        values = np.empty(len(series), dtype=object)
+        values[:] = series.to_list()
+        return pa.array(texts(_plain_cells(values, str(series.name), 0)), pa.string())
 
 
 def identity_of(table: Any) -> Identity:

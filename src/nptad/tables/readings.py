@@ -70,6 +70,8 @@ _TRUTH = (
 )
 """Words for no and yes in several languages."""
 
+_ZERO_OR_ONE = ("0", "1", "0.0", "1.0")
+
 
 class Reading(NamedTuple):
     """A way to read the text cells of a column."""
@@ -98,6 +100,8 @@ class Reading(NamedTuple):
             words = self.convention.split("/")
             if text in MISSING:
                 return None
+            if text in _ZERO_OR_ONE:  # as numbers, they stand for truth values too
+                return text[0] == "1"
             return bool(words.index(text.casefold())) if text.casefold() in words else UNREADABLE
         if text in MISSING or text in ("-", "."):
             return math.nan

@@ -17,6 +17,7 @@ from cyclopts import Parameter
 from cyclopts.validators import Number
 
 from nptad.errors import InputError
+from nptad.io.atomic import followed
 from nptad.processes import Stopped
 
 _NEEDED = ("fastapi", "uvicorn", "jinja2", "python_multipart")
@@ -58,7 +59,7 @@ def serve(
     from nptad.http.connections import make_server
     from nptad.web.app import Config, create_app
 
-    home = (directory or data_directory()).expanduser().resolve()
+    home = followed((directory or data_directory()).expanduser())
     token = None if is_loopback(host) else secrets.token_urlsafe(32)
     with listen(host, port) as listener:
         app = create_app(Config(home, max_megabytes * 1_000_000, max_rows, token, hosts_for(host)))
