@@ -7,7 +7,7 @@ Streams arrive in batches. Each batch is scored, then its normal rows are added 
 stays as it was fitted. All at the default false-alarm rate of 1 %.
 
 * electricity: made, half-hours of up to forty weeks: demand with the hour, the day and a slow trend, a price that
-  follows it and wanders, a transfer that depends on both. One row in a hundred is wrong: half or double the value of a
+  follows it and wanders, a transfer that depends on both. In one row of a hundred a value is half or double that of a
   week ago.
 * digits: the 1,797 handwritten digits of scikit-learn, digit by digit (our copy of pendigits does not say which digit a
   row is).
@@ -260,7 +260,7 @@ def draw(results: list[Row]) -> Figure:
         axes.axhline(1, color="#5b6770", linewidth=0.7, linestyle="--")
         axes.set(title=name, ylabel="false alarms in %", ylim=(0, None))
     axes.set_xlabel("batch")
-    figure.axes[0].legend(frameon=False)
+    figure.legend(handles=figure.axes[0].lines[:2], loc="outside upper center", ncols=2, frameon=False)
     return figure
 
 

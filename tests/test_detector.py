@@ -32,6 +32,8 @@ import nptad.scoring.ensemble
 import nptad.scoring.score
 from nptad import NPTAD, InputError, ModelFileError, Settings, TableWarning, TrainingError, default_settings
 from nptad.nn.masks import mask_bank
+from nptad.pipeline import detect_table
+from nptad.report import summarise
 from nptad.scoring.ensemble import fit_ensemble
 from nptad.scoring.folds import left_out_rows
 from nptad.scoring.forecast import Forecast
@@ -489,6 +491,19 @@ def test_time_limit_stops_early(table, new_rows):
 
 
 @pytest.mark.filterwarnings("ignore:The time limit")
+def test_a_network_that_the_limit_has_ended_says_so_in_report_and_model(table, tmp_path):
+    frame = pd.DataFrame(table, columns=list("abcd"))
+    result = detect_table(frame, tiny(n_steps=100_000, time_limit=0.2))
+    said = result.detector.model_.network.ended_early
+    assert "of 100,000 steps" in said
+    summary = summarise(result)
+    assert said in summary["result"]["notes"]
+    assert summary["training"]["network"]["n_planned"] == 100_000
+    result.detector.save(tmp_path / "model")
+    assert said in (tmp_path / "model" / "README.md").read_text()
+
+
+@pytest.mark.filterwarnings("ignore:The time limit")
 def test_a_time_limit_includes_scoring_the_training_rows(monkeypatch):
     """By a clock that other programs on the machine do not move."""
     monkeypatch.setattr(time, "monotonic", time.process_time)
@@ -497,6 +512,11 @@ def test_a_time_limit_includes_scoring_the_training_rows(monkeypatch):
     started = time.process_time()
     tiny(n_steps=100_000, time_limit=2.0).fit(rows)
     assert time.process_time() - started < 2.5
+
+
+def test_a_limit_that_is_not_reached_changes_nothing(table, new_rows):
+    free, limited = (tiny(time_limit=limit).fit(table).score_samples(new_rows) for limit in (None, 600))
+    np.testing.assert_array_equal(free, limited)
 
 
 def test_training_leaves_time_for_scoring(table, monkeypatch):
@@ -515,7 +535,7 @@ def test_training_leaves_time_for_scoring(table, monkeypatch):
 
 def test_a_limit_that_no_network_can_keep_is_refused_before_training(table, monkeypatch):
     monkeypatch.setattr("nptad.scoring.forecast.forecast", lambda *_: Forecast(step=40.0, scoring=170.0))
-    with pytest.raises(InputError, match="step takes about 40 s and scoring the training rows 3 min") as told:
+    with pytest.raises(InputError, match="40 s for a training step and 3 min for scoring the training rows") as told:
         tiny(time_limit=60).fit(table)
     assert "allow 4 min at the very least" in str(told.value)
     assert str(told.value).count(".") == 1

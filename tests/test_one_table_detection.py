@@ -123,7 +123,7 @@ def test_few_gross_errors_are_flagged_first_and_explained():
     expected = {10: "load", 100: "kind", 200: "hours", 400: "quantity", 500: "price", 600: "fuel"}
     assert {row: first[row] for row in expected} == expected
     summary = summarise(found, source="trips.csv")
-    assert {row["kept_out"] for row in summary["anomalies"][: len(wrong)]} == {"wrong in a single cell"}
+    assert {row["kept_out"] for row in summary["anomalies"][: len(wrong)]} == {"wrong in single cells"}
 
 
 def test_trips_without_errors_have_nothing_to_flag():

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from nptad.scoring.calibrate import benjamini_hochberg
 from nptad.scoring.surprise import CombinedSurprise, Surprise, combine, fit_tail, surprise_among_others
 
 LIGHT = {"uniform": stats.uniform(), "normal": stats.norm()}
@@ -160,9 +161,12 @@ def test_p_values_of_combined_views_hold():
 
 @pytest.mark.parametrize("kind", ["normal", "exponential", "t2"])
 def test_p_values_of_combined_views_hold_beyond_the_training_rows(kind):
-    """Below 1 / (n + 1), where only the fitted tails tell: dependent views of light and of heavy tails."""
+    """Below 1 / (n + 1), where only the fitted tails tell: dependent views of light and of heavy tails.
+
+    A false discovery rate needs such p-values. In a batch of normal rows it is the chance that any is flagged.
+    """
     distribution = {**LIGHT, **EXPONENTIAL, **HEAVY}[kind]
-    n, fresh, samples, counts = 100, 2000, 200, np.zeros(3)
+    n, fresh, samples, counts, alarms = 100, 2000, 200, np.zeros(3), 0
     rates = np.array([1, 0.3, 0.1]) / (n + 1)
     for seed in range(samples):
         hidden = distribution.rvs(size=(n + fresh, 3), random_state=seed)
@@ -170,6 +174,8 @@ def test_p_values_of_combined_views_hold_beyond_the_training_rows(kind):
         combined, _ = CombinedSurprise.fit([view[:n] for view in views])
         p = np.exp(-combined.score([view[n:, None] for view in views]))
         counts += [(p <= rate).sum() for rate in rates]
+        alarms += benjamini_hochberg(p[:200], 0.1).any()
+    assert alarms <= stats.binom.ppf(0.9995, samples, 0.1)
     assert (counts <= np.array([1.2, 1.5, 2.0]) * rates * samples * fresh).all()
     assert counts[-1] > 0
 

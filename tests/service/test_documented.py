@@ -146,3 +146,8 @@ def test_compose_mounts_models_and_wants_a_token():
     assert ":?" in service["environment"]["NPTAD_TOKEN"]
     assert service["command"][0].startswith("/models/")
     assert service["read_only"]
+
+
+def test_the_process_that_speaks_http_does_without_torch():
+    code = "import sys, nptad.service.command, nptad.service.run; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -8,7 +8,6 @@ import shutil
 import signal
 import socket
 import subprocess
-import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -132,9 +131,14 @@ def test_a_body_that_never_ends_is_cut_off(service):
 
 
 def test_more_requests_than_there_is_room_for_are_asked_to_come_again(service):
-    waiting = [connected(service) for _ in range(6)]
+    waiting = []
+
+    def is_full():
+        waiting.append(connected(service))
+        return service.client.post("/score", json=[]).status_code == 429
+
     try:
-        service.wait_until(lambda: service.client.post("/score", json=[]).status_code == 429)
+        service.wait_until(is_full)
         answer = service.client.post("/score", json=[])
         assert (answer.status_code, answer.headers["retry-after"]) == (429, "1")
         assert service.client.get("/health").status_code == 200
@@ -271,20 +275,17 @@ def test_a_killed_worker_and_another_model_and_the_end_with_requests_under_way(s
     names = [column["name"] for column in service.client.get("/model").json()["columns"]]
     assert names == list(table)
 
-    many = made(5000, 3).rename(columns={"weight": "mass"})
-    answers = []
-    headers = {**AUTHORISED, "content-type": "text/csv"}
-    url = f"{service.client.base_url}/score"
-    body = many.to_csv(index=False)
-    asking = threading.Thread(target=lambda: answers.append(httpx.post(url, content=body, headers=headers, timeout=60)))
-    before = len(service.events("request"))
-    asking.start()
-    time.sleep(0.1)
-    service.process.terminate()
-    asking.join()
-    assert answers[0].status_code == 200
-    assert len(answers[0].json()["rows"]) == 5000
-    children = service.workers() if service.process.poll() is None else []
+    body = json.dumps(rows_of(made(500, 3).rename(columns={"weight": "mass"}))).encode()
+    before, children = len(service.events("request")), service.workers()
+    with connected(service, n_bytes=len(body)) as client:
+        client.sendall(body[:100])
+        httpx.get(f"{service.client.base_url}/health")  # on a connection that is accepted after this one
+        service.process.terminate()
+        time.sleep(0.2)
+        client.sendall(body[100:])
+        answer = b"".join(iter(lambda: client.recv(1 << 16), b""))
+    assert answer.startswith(b"HTTP/1.1 200")
+    assert len(json.loads(answer.partition(b"\r\n\r\n")[2])["rows"]) == 500
     assert service.end() == 0
     assert not any(child.is_running() and child.status() != psutil.STATUS_ZOMBIE for child in children)
     assert len(service.events("request")) == before + 1

@@ -394,7 +394,14 @@ def demo(*, seed: Seed = 0) -> None:
 app.command("nptad.cli.living:update", help="Add normal rows to a saved model, without learning the columns again.")
 app.command("nptad.cli.living:feedback", help="Tell a saved model which rows are fine and which are anomalies.")
 app.command("nptad.cli.monitor:monitor", help="Show how flags, scores and columns of scored files change over time.")
-app.command("nptad.service.command:api", help="Score rows over HTTP with a saved model.")
+app.command(
+    "nptad.service.command:api",
+    help="""Score rows over HTTP with a saved model: JSON, CSV, Parquet or Arrow in, scores and reasons out.
+
+    Its page /docs says how. Clients show a token, which stands in the environment variable NPTAD_TOKEN or in a file;
+    only on an address of this machine there need not be one. SIGHUP, or another model in the same directory, loads the
+    model anew. After SIGTERM the requests that are under way are answered.""",
+)
 app.command("nptad.web.command:serve", help="Find anomalies in the browser: drop a table on a page.")
 if find_spec("pooch") and find_spec("psutil"):  # the extra `bench` is installed
     app.command(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from nptad.scoring.views.times import OddTimes
 from nptad.wording import FEW_LETTERS, cell, estimate, percent, shorten, similar_rows
 
 if TYPE_CHECKING:
@@ -15,6 +14,8 @@ _REASONS = 3
 
 _LEAST_OF_FIRST = 0.1
 """A reason is named if its contribution is at least this share of the first one's."""
+
+_ODD_TIMES = "hour and weekday"  # OddTimes.name, whose package imports torch; the page shows reasons without it
 
 
 def reasons_text(why: RowExplanation) -> str:
@@ -111,7 +112,7 @@ def interval_text(values: SimilarValues) -> str:
 
 def odd_time(reason_view: str | None) -> str | None:
     """What is odd about a time, if it is its hour or weekday."""
-    return "an hour or a weekday that hardly any row has" if reason_view == OddTimes.name else None
+    return "an hour or a weekday that hardly any row has" if reason_view == _ODD_TIMES else None
 
 
 def _expectation(reason: CellReason) -> str:

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 _NAMED_GROUPS = 3
 """Groups of flagged rows that the first paragraph names."""
 
+_LARGE = 0.1
+"""Share of the flagged rows from which on a group is named there."""
+
 _MANY = 0.1
 """Share of flagged rows from which on the advice is to look at groups before rows."""
 
@@ -29,9 +32,10 @@ def state(
     ``statement`` says whether anything is wrong, ``meaning`` what it is, how sure that is, and what to do next.
     """
     n_flagged = int(detection.anomaly.sum())
+    large = [group for group in groups if group["n"] >= _LARGE * n_flagged]
     return {
         "statement": headline(detection),
-        "meaning": " ".join(filter(None, [_what(groups), _how_sure(detection, n_listed), _next(detection, groups)])),
+        "meaning": " ".join(filter(None, [_what(large), _how_sure(detection, n_listed), _next(detection, large)])),
         "drift": list(detection.drift),
         "notes": [*detection.notes, *_notes(detection, n_listed, n_known, model)],
         "rule": detection.rule,
@@ -60,6 +64,8 @@ def _how_sure(detection: Detection, n_listed: int) -> str:
         return f"No row is flagged. The {n_listed:,} rows with the highest scores are listed for orientation only."
     if detection.rule == "share":
         return "The rows with the highest scores are flagged, whether or not anything is wrong with them."
+    if detection.rule == "fdr" and (detection.training_row >= 0).all():
+        return f"By estimate, {rate} of the flagged rows are normal; in tables with long tails it can be more."
     if detection.rule == "fdr":
         return f"On average, at most {rate} of the flagged rows are normal."
     return f"About {rate} of the normal rows are flagged as well."

@@ -22,7 +22,7 @@ MEASURES = (
     "far from a fifth of the rows by ranks",
     "far from a fifth of the rows in some columns",
     "isolated by few cuts",
-    "wrong in a single cell",
+    "wrong in single cells",
 )
 """What the measures find, in the order of :func:`first_pass`; the last one is :mod:`nptad.scoring.gross_errors`."""
 

@@ -72,9 +72,9 @@ def time_to_train(
     if needed > max(left, _ALWAYS):
         least = duration(1.2 * (needed + limit.seconds - left))
         raise InputError(
-            f"A network cannot keep a time limit of {limit.seconds:g} s on this table: a training step takes about "
-            f"{duration(expected.step)} and scoring the training rows {duration(expected.scoring)}; allow {least} at "
-            "the very least, take fewer rows or columns, or use the default score."
+            f"A network cannot keep a time limit of {limit.seconds:g} s on this table: it is expected to take "
+            f"{duration(expected.step)} for a training step and {duration(expected.scoring)} for scoring the training "
+            f"rows; allow {least} at the very least, take fewer rows or columns, or use the default score."
         )
     return max(left - expected.scoring, 0.001)
 

@@ -37,7 +37,7 @@ class NetworkScore:
         done, planned = len(self.history), self.settings.n_steps
         if done >= planned:
             return None
-        advice = " It has learnt little: allow it more time." if done < planned / 2 else ""
+        advice = " The network has learnt little: allow it more time." if done < planned / 2 else ""
         return f"The time limit ended training after {done:,} of {planned:,} steps.{advice}"
 
     @property

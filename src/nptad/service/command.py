@@ -36,11 +36,7 @@ def api(
     max_requests: Annotated[int, _Count] = 256,
     seconds: Annotated[float, _Positive] = 30,
 ) -> None:
-    """Score rows over HTTP with a saved model: JSON, CSV, Parquet or Arrow in, scores and reasons out as JSON.
-
-    What it answers is described at /docs. The token that clients must show stands in the environment variable
-    NPTAD_TOKEN or in a file; on another address than that of this machine there must be one. SIGHUP, or another model
-    in the same directory, loads the model anew; SIGTERM ends the service when all requests are answered.
+    """Score rows over HTTP with a saved model.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""The log: one JSON object a line on standard error. It has no cells, no addresses of clients and no tokens."""
+"""The log: one JSON object a line on standard error, without addresses of clients, tokens, and what rows contain."""
 
 from __future__ import annotations
 
