@@ -1,14 +1,13 @@
-"""Results in one sentence: how many rows are flagged, and the reasons for one row."""
+"""The reasons for one row in one sentence."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from nptad.wording import FEW_LETTERS, cell, estimate, percent, plural, shorten, similar_rows
+from nptad.wording import FEW_LETTERS, cell, estimate, percent, shorten, similar_rows
 
 if TYPE_CHECKING:
     from nptad.explain.result import CellReason, RowExplanation, SimilarValues
-    from nptad.scoring.calibrate import Detection
 
 _REASONS = 3
 """Largest number of reasons named for a row without suspicious cells."""
@@ -16,25 +15,7 @@ _REASONS = 3
 _LEAST_OF_FIRST = 0.1
 """A reason is named if its contribution is at least this share of the first one's."""
 
-
-def headline(detection: Detection) -> str:
-    """The result in one sentence, without a full stop.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from nptad.scoring.calibrate import Detection
-    >>> found = Detection(np.ones(40), np.ones(40), np.arange(40) < 1, 0.01, "false_alarm_rate", 0.01, "pandas")
-    >>> headline(found)
-    '1 of 40 rows looks anomalous at a false-alarm rate of 1%'
-    """
-    n_flagged, rows = int(detection.anomaly.sum()), plural(len(detection.score), "row")
-    which = f"{n_flagged:,} of {rows} look{'s' * (n_flagged == 1)}" if n_flagged else f"None of {rows} looks"
-    rate = percent(detection.rate)
-    if detection.rule == "share":
-        return f"{n_flagged:,} of {rows} {'is' if n_flagged == 1 else 'are'} flagged, the share of {rate} asked for"
-    rule = "false discovery rate" if detection.rule == "fdr" else "false-alarm rate"
-    return f"{which} anomalous at a {rule} of {rate}"
+_ODD_TIMES = "hour and weekday"  # OddTimes.name, whose package imports torch; the page shows reasons without it
 
 
 def reasons_text(why: RowExplanation) -> str:
@@ -51,14 +32,15 @@ def reasons_text(why: RowExplanation) -> str:
     'x, y and z are 0, expected 5.8, 5.9 and 3.6'
     """
     suspicious = [reason for reason in why.reasons if reason.suspicious]
+    like = [] if why.known_anomaly is None else [f"like a known anomaly (record {why.known_anomaly})"]
     if not suspicious:
         least = _LEAST_OF_FIRST * why.reasons[0].contribution if why.reasons else 0.0
         rest = [reason for reason in why.reasons[1:_REASONS] if reason.contribution >= least]
-        return "; ".join(map(_of_cell, [*why.reasons[:1], *rest]))
+        return "; ".join([*like, *map(_of_cell, [*why.reasons[:1], *rest])])
     gaps = gaps_text(why)
     if gaps:
         suspicious = [reason for reason in suspicious if reason.seen is not None]
-    return "; ".join([*([gaps] if gaps else []), *map(_of_cells, _equal_values(suspicious))])
+    return "; ".join([*like, *([gaps] if gaps else []), *map(_of_cells, _equal_values(suspicious))])
 
 
 def gaps_text(why: RowExplanation) -> str | None:
@@ -128,7 +110,14 @@ def interval_text(values: SimilarValues) -> str:
     return low if low == high else f"{low} to {high}"
 
 
+def odd_time(reason_view: str | None) -> str | None:
+    """What is odd about a time, if it is its hour or weekday."""
+    return "an hour or a weekday that hardly any row has" if reason_view == _ODD_TIMES else None
+
+
 def _expectation(reason: CellReason) -> str:
+    if said := odd_time(reason.view):
+        return f", {said}"
     if reason.similar is not None:
         return "" if reason.similar.has_seen else f", {similar_text(reason.similar)}"
     if reason.nearest is not None:

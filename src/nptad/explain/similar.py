@@ -17,6 +17,7 @@ from nptad.scoring.surprise import combine
 from nptad.scoring.view_score import ViewScore
 from nptad.scoring.views import RareGaps
 from nptad.scoring.views.cells import CellView
+from nptad.scoring.views.nearest import usual_distance
 from nptad.tables.encode import Cells, decode_cell, encode_cells, match, readable
 from nptad.tables.frames import backend_of, read_columns
 from nptad.tables.layout import without_unreadable
@@ -71,7 +72,9 @@ def explain_views(
         if (training_row < 0).any():  # equal rows among new ones are a coincidence
             training_row = np.full(len(x), -1)
     if scores is None:
-        scores = np.where(training_row >= 0, score.training_scores[training_row], score.score(x))[:, None]
+        known = training_row >= 0
+        scores = score.score(x)[:, None]
+        scores[known, 0] = score.score_training_rows(x[known], training_row[known])
     at_once = max(1, min(_ROWS_AT_ONCE, len(score.kept) // 10))
     rows: list[RowExplanation] = []
     with progress_bar("Explaining", len(x), verbose) as advance:
@@ -97,16 +100,23 @@ def _explain_block(
         score = score.without(training_row)
     shares = score.explain(x)
     contributions = scores[:, None] * shares.sum(axis=1)
-    suspicious = _suspicious(score, x, shares)
+    wrong_cell = np.full(len(x), -1)
+    if score.core is not None:
+        wrong_cell = np.where(training_row >= 0, score.core.wrong_cell[training_row], -1)
+    suspicious = _suspicious(score, x, shares, wrong_cell)
     known = without_unreadable(x)
     similar = score.nearest.similar(np.where(suspicious, np.nan, known), _SIMILAR_ROWS)
     usual = _is_usual(x, score.rows[similar], schema.layout.n_numeric) & (suspicious.sum(axis=1, keepdims=True) > 1)
+    usual[np.flatnonzero(wrong_cell >= 0), wrong_cell[wrong_cell >= 0]] = False
     if (suspicious & usual).any():
         suspicious = _at_least_one(suspicious & ~usual, suspicious)
         similar = score.nearest.similar(np.where(suspicious, np.nan, known), _SIMILAR_ROWS)
     nearest = score.nearest.similar(known, 1)[:, 0]
-    distances = score.nearest.score(known)[:, 0] / _usual_distance(score)
+    distances = score.nearest.score(known)[:, 0] / usual_distance(
+        score.surprise.views[score.views.index(score.nearest)].scores
+    )
     names = [view.name for view in score.views]
+    known_anomalies = score.known_anomalies(x)
     usual_gaps = int(np.median(np.isnan(score.rows).sum(axis=1)))
 
     explained = []
@@ -142,18 +152,19 @@ def _explain_block(
                 nearest=None if empty else NearestRow(int(score.kept[nearest[i]]), float(distances[i])),
                 similar_rows=tuple(score.kept[similar[i]].tolist()),
                 by_view={names[v]: float(by_view[v]) for v in np.argsort(-by_view, kind="stable") if by_view[v] > 0},
+                known_anomaly=int(known_anomalies[i]) or None,
                 usual_gaps=usual_gaps if any(r.suspicious and r.view == RareGaps.name for r in reasons) else None,
             )
         )
     return explained
 
 
-def _suspicious(score: ViewScore, x: np.ndarray, shares: np.ndarray) -> np.ndarray:
+def _suspicious(score: ViewScore, x: np.ndarray, shares: np.ndarray, wrong_cell: np.ndarray) -> np.ndarray:
     """The cells without which each row is ordinary, (n, D); ``shares`` is what :meth:`ViewScore.explain` says.
 
-    The most suspicious cell comes first. The next one is the most suspicious cell without the first, if the row is
-    still odd or becomes much more ordinary without it, and so on: where several wrong cells agree with one another, a
-    row without one of them is hardly odd, but far from ordinary.
+    The cell with a gross error comes first, ``wrong_cell``, or else the most suspicious cell. The next one is the most
+    suspicious cell without the first, if the row is still odd or becomes much more ordinary without it, and so on:
+    where several wrong cells agree with one another, a row without one of them is hardly odd, but far from ordinary.
     """
     suspicious = np.zeros(x.shape, dtype=bool)
     counted = [place for place, view in enumerate(score.views) if not isinstance(view, RareGaps)]
@@ -161,7 +172,8 @@ def _suspicious(score: ViewScore, x: np.ndarray, shares: np.ndarray) -> np.ndarr
     def surprise(rows: np.ndarray) -> np.ndarray:
         return combine(score.by_view(np.where(suspicious, np.nan, x)[rows])[counted])  # hidden cells look like gaps
 
-    suspicious[np.arange(len(x)), _most_suspicious(score, x, shares)] = True
+    first = np.where(wrong_cell >= 0, wrong_cell, _most_suspicious(score, x, shares))
+    suspicious[np.arange(len(x)), first] = True
     rows = np.arange(len(x))
     before = surprise(rows)
     for _ in range(min(_SUSPICIOUS_CELLS, x.shape[1] - 2) - 1):
@@ -200,13 +212,6 @@ def _is_usual(x: np.ndarray, similar: np.ndarray, n_numeric: int) -> np.ndarray:
 def _at_least_one(suspicious: np.ndarray, before: np.ndarray) -> np.ndarray:
     """Suspicious cells, as they were before in rows that would have none."""
     return np.where(suspicious.any(axis=1, keepdims=True), suspicious, before)
-
-
-def _usual_distance(score: ViewScore) -> float:
-    """The median of the training rows' distances from the nearest other one, or of those above 0."""
-    distances = score.surprise.views[score.views.index(score.nearest)].scores
-    median = float(np.median(distances))
-    return median if median > 0 else float(distances[distances > 0].mean()) if distances.any() else 1.0
 
 
 def _usual(known: np.ndarray, seen: float, *, is_number: bool) -> tuple[float, float | None]:
