@@ -173,7 +173,7 @@ def _digest(summary: dict[str, Any]) -> dict[str, Any]:
                 "score": figure(anomaly["score"]),
                 "p_value": figure(anomaly["p_value"], 2),
                 "label": anomaly["label"],
-                "reasons": anomaly["reasons"][:3],
+                "sentences": anomaly["sentences"],
             }
             for anomaly in summary["anomalies"][:LISTED]
         ],
