@@ -23,7 +23,7 @@ from nptad.tables.layout import CellLayout
 _WIDTHS = (0.3, 0.45, 0.6, 0.75, 0.9)
 """Widths of the kernel to choose from; at 1 it would be a single Gaussian."""
 
-_SLIPS = (0.1, 0.3, 0.6)
+_SLIPS = (0.01, 0.1, 0.5)
 """Chances to choose from that a row has another category than a row that is like it."""
 
 _JUDGED_ROWS = 200
