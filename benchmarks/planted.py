@@ -4,7 +4,7 @@
     python benchmarks/planted.py pima       # one of them; the others stay as they were
 
 Seven data sets chose how cells are named, eight confirm it. A random half of the normal rows (at most 1,000) trains a
-detector with the library's defaults. In each of up to 100 held-out normal rows one cell, of a random column, is
+detector with the library's defaults. In each of up to 50 held-out normal rows one cell, of a random column, is
 replaced by a value of that column in the training rows: the one half a distribution away ("half": the quantile q of the
 cell becomes q + 1/2 or q - 1/2, which looks normal by itself), or
 the 1st or 99th percentile, whichever is on the other side of the median ("end"). The value must differ by at least
@@ -45,7 +45,7 @@ KINDS = ("half", "end")
 SIZES = (1, 2, 3)
 FEWEST_COLUMNS = 6
 """Dependent columns that a data set must have for more than one corrupted cell in a row."""
-MAX_ROWS = 100
+MAX_ROWS = 50
 MAX_TRAINING_ROWS = 1000
 FALSE_ALARM_RATE = 0.05
 PREDICTABLE = 0.5
