@@ -17,6 +17,7 @@ import numpy as np
 from scipy.special import logsumexp
 from sklearn.covariance import ledoit_wolf
 
+from nptad.scoring.views.cells import ends_and_units
 from nptad.scoring.views.nearest import normal_quantiles
 from nptad.tables.layout import CellLayout
 
@@ -33,7 +34,7 @@ _SMALLEST_VARIANCE = 1e-3
 """Added to the variance of each column."""
 
 _WRONG_SPREAD = 1.5
-"""Standard deviation of wrong numbers, in that of the column."""
+"""Half of the wrong numbers are within this many standard deviations of the column."""
 
 
 @dataclass(frozen=True)
@@ -93,9 +94,9 @@ class KernelDensity:
             logs[without] = -np.inf
         whole = logsumexp(logs)
         cardinalities = np.array(self.layout.cardinalities, dtype=np.float64)[categories]
-        wrong = np.append(
-            -((values[numbers] / _WRONG_SPREAD) ** 2) / 2 - np.log(_WRONG_SPREAD), -np.log(cardinalities + 1)
-        )
+        # Of a Cauchy distribution, since a wrong number can be far away; without a factor that the kernel lacks too.
+        wrong_numbers = -np.log1p((values[numbers] / _WRONG_SPREAD) ** 2) - np.log(_WRONG_SPREAD * np.sqrt(np.pi / 2))
+        wrong = np.append(wrong_numbers, -np.log(cardinalities + 1))
 
         def of_sets(sets: np.ndarray) -> np.ndarray:
             roots = np.linalg.inv(np.linalg.cholesky(precision[sets[:, :, None], sets[:, None, :]]))
@@ -129,23 +130,30 @@ class KernelDensity:
         return np.nan_to_num(self._quantiles_of(self.rows))
 
     def _quantiles_of(self, x: np.ndarray) -> np.ndarray:
-        """Numbers as quantiles of their column; beyond its ends, they grow with the logarithm of the excess."""
+        """Numbers as normal quantiles of their column; beyond its ends, as if its tails were exponential."""
         result = np.empty((len(x), self.layout.n_numeric))
-        for j, (values, quantiles) in enumerate(self._quantiles):
+        for j, (values, quantiles, units) in enumerate(self._quantiles):
             column = x[:, j].astype(np.float64)
             result[:, j] = np.interp(column, values, quantiles)
-            result[:, j] += np.log1p((column - values[-1]).clip(min=0)) - np.log1p((values[0] - column).clip(min=0))
+            for end, sign in ((0, -1), (-1, 1)):
+                excess = (sign * (column - values[end])).clip(min=0) / units[end]
+                result[:, j] += sign * (np.sqrt(quantiles[end] ** 2 + excess) - np.abs(quantiles[end]))
         return result
 
     @cached_property
-    def _quantiles(self) -> list[tuple[np.ndarray, np.ndarray]]:
-        """The different values of each column and their normal quantiles, with a standard deviation of 1 over rows."""
+    def _quantiles(self) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+        """The different values of each column, their quantiles with a standard deviation of 1, and the tails' units.
+
+        Of an exponential tail, the last twentieth of n rows spreads over log(n / 20) of its scales, and the square of a
+        normal quantile grows by 2 for each.
+        """
         result = []
         for column in self.rows[:, : self.layout.n_numeric].T:
-            known = column[~np.isnan(column)].astype(np.float64)
+            known = np.sort(column[~np.isnan(column)].astype(np.float64))
             values, quantiles = normal_quantiles(known) if len(known) else (np.zeros(1), np.zeros(1))
             spread = np.interp(known, values, quantiles).std() if len(values) > 1 else 1.0
-            result.append((values, quantiles / spread))
+            units = ends_and_units(known)[1] / (2 * max(1.0, np.log(max(1, len(known)) / 20)))
+            result.append((values, quantiles / spread, units))
         return result
 
     @cached_property

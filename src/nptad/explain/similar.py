@@ -94,16 +94,19 @@ def _explain_block(
 ) -> list[RowExplanation]:
     score = suspects.score
     found = suspects.find(x, training_row)
-    suspicious = np.zeros(x.shape, dtype=bool)
-    for i, cells_of_row in enumerate(found):
-        suspicious[i, list(cells_of_row)] = True
     if (training_row >= 0).any():
         score = score.without(training_row)
     shares = score.explain(x)
     contributions = scores[:, None] * shares.sum(axis=1)
+    suspicious = _as_mask(found, x)
+    unlike = (scores > -np.log(_ORDINARY)) & _odd_without(score, x, suspicious)
+    if unlike.any():  # where most cells that depend on one another are wrong, they contradict the right ones
+        others = SuspiciousCells(score).odd_by_themselves(x)
+        better = unlike & [len(cells) > 0 for cells in others] & ~_odd_without(score, x, _as_mask(others, x))
+        found = [other if is_better else cells for other, is_better, cells in zip(others, better, found, strict=True)]
+        suspicious, unlike = _as_mask(found, x), unlike & ~better
     known = without_unreadable(x)
     similar = score.nearest.similar(np.where(suspicious, np.nan, known), _SIMILAR_ROWS)
-    unlike = (scores > -np.log(_ORDINARY)) & _odd_without(score, x, suspicious)
     nearest = score.nearest.similar(known, 1)[:, 0]
     distances = score.nearest.score(known)[:, 0] / _usual_distance(score)
     names = [view.name for view in score.views]
@@ -148,6 +151,14 @@ def _explain_block(
             )
         )
     return explained
+
+
+def _as_mask(found: list[dict[int, str | None]], x: np.ndarray) -> np.ndarray:
+    """Which cells of the rows were found, (n, D)."""
+    mask = np.zeros(x.shape, dtype=bool)
+    for row, cells in zip(mask, found, strict=True):
+        row[list(cells)] = True
+    return mask
 
 
 def _odd_without(score: ViewScore, x: np.ndarray, suspicious: np.ndarray) -> np.ndarray:

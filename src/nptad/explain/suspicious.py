@@ -88,6 +88,18 @@ class SuspiciousCells:
             found.append(without_value | odd)
         return found
 
+    def odd_by_themselves(self, x: np.ndarray) -> list[dict[int, str | None]]:
+        """The cells of each row with a value that a view of single cells finds odd, at most four; see :meth:`find`."""
+        found: list[dict[int, str | None]] = [{} for _ in x]
+        for view, surprise in zip(self.score.views, self.score.surprise.views, strict=True):
+            if isinstance(view, CellView):
+                parts = np.where(np.isfinite(x), view.explain(x), 0.0)
+                for i, cells in enumerate(parts):
+                    found[i] |= {
+                        int(j): view.name for j in np.flatnonzero(_odd_by_themselves(cells[None], [surprise])[0])
+                    }
+        return [cells if len(cells) <= _MOST_CELLS else {} for cells in found]
+
     def _contradicted(self, row: np.ndarray, alone: np.ndarray, without: np.ndarray) -> tuple[list[int], float]:
         """The best set of cells of a row, and its gain less prices, given how odd each cell is by itself."""
         observed = np.flatnonzero(np.isfinite(row))
