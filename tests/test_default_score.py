@@ -10,6 +10,7 @@ import pytest
 from scipy.stats import binom
 
 import nptad
+import nptad.cli.app
 from nptad import NPTAD, InputError, TableWarning
 from nptad.explain.sentences import reasons_text
 from nptad.scoring import view_score
@@ -44,6 +45,37 @@ def test_the_score_is_minus_the_log_of_the_p_value_and_all_decisions_agree(detec
     np.testing.assert_allclose(detector.score_samples(new), -found.score)
     assert found.anomaly[:5].all()
     np.testing.assert_array_equal(detector.predict(new) == -1, found.anomaly)
+    np.testing.assert_array_equal(detector.decision_function(new) < 0, found.anomaly)
+
+
+def test_the_command_flags_the_rows_that_predict_flags(detector, tmp_path, monkeypatch):
+    new = trips(300, 1)
+    new.loc[:4, "hours"] = 9.0
+    detector.save(tmp_path / "model")
+    new.to_csv(tmp_path / "new.csv", index=False)
+    for output in ("whole.csv", "parts/"):  # the latter is written part by part
+        monkeypatch.chdir(tmp_path)
+        monkeypatch.setattr("sys.argv", ["nptad", "score", "model", "new.csv", "--output", output, "--quiet"])
+        nptad.cli.app.main()
+    whole = pd.read_csv(tmp_path / "whole.csv")
+    parts = pd.concat(pd.read_parquet(path) for path in sorted((tmp_path / "parts").glob("*.parquet")))
+    for written in (whole, parts):
+        np.testing.assert_array_equal(written["anomaly"], detector.predict(new) == -1)
+        np.testing.assert_allclose(written["score"], -detector.score_samples(new), rtol=1e-5)
+
+
+def test_what_follows_a_detection_works_when_nothing_was_flagged(detector):
+    """README's detector.explain(new[found.anomaly]).plot() on ordinary rows."""
+    new = trips(300, 1)
+    new = new[detector.detect(new).p_value > 0.2]
+    found = detector.detect(new)
+    assert not found.anomaly.any()
+    assert len(found.frame()) == len(new)
+    explained = detector.explain(new[found.anomaly])
+    assert len(explained.frame()) == 0
+    assert "<table" not in explained.html()
+    pytest.importorskip("matplotlib")
+    explained.plot().figure.clear()
 
 
 def test_one_anomaly_among_thousands_of_rows_is_found_at_a_false_discovery_rate():
@@ -72,7 +104,7 @@ def test_the_training_table_has_out_of_fold_scores_and_any_other_row_is_new(dete
     assert (some.training_row == -1).all()
 
 
-@pytest.mark.parametrize("kind", ["discrete", "duplicated", "continuous"])
+@pytest.mark.parametrize("kind", ["discrete", "duplicated", "continuous", "heavy-tailed"])
 def test_false_alarms_keep_to_their_rate(kind):
     """Fresh rows that equal training rows are new rows: 300 rows of few different values."""
     alarms = {0.02: 0, 0.05: 0, 0.1: 0}
@@ -82,6 +114,8 @@ def test_false_alarms_keep_to_their_rate(kind):
         rows = random.normal(size=(n_rows + n_new, 3))
         if kind == "discrete":
             rows = rows.round()
+        if kind == "heavy-tailed":
+            rows /= np.sqrt(random.chisquare(2, rows.shape) / 2)
         if kind == "duplicated":
             rows = rows[random.integers(0, len(rows) // 2, len(rows))]
         fitted = NPTAD(random_state=seed).fit(rows[:n_rows])
@@ -96,6 +130,16 @@ def test_false_alarms_keep_to_their_rate(kind):
 def test_share_of_the_training_rows_is_flagged_exactly():
     found = NPTAD(random_state=0).fit_detect(trips(1000, 0), share=0.013)
     assert found.anomaly.sum() == 13
+
+
+def test_share_of_more_rows_than_are_compared_with_is_flagged_exactly(monkeypatch):
+    """Rows that the views do not keep are ranked among all: 1 % of 100,000 rows is 1,000."""
+    monkeypatch.setattr(view_score, "MANY_ROWS", 200)
+    monkeypatch.setattr(view_score, "MOST_ROWS", 200)
+    detector = NPTAD(random_state=0)
+    found = detector.fit_detect(trips(1500, 0), share=0.01)
+    assert detector.model_.scorer.n_calibration < 1500
+    assert found.anomaly.sum() == 15
 
 
 @pytest.mark.parametrize("kept", [200, 450])

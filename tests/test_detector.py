@@ -9,6 +9,7 @@ import os
 import pickle
 import subprocess
 import sys
+import time
 import warnings
 
 import joblib
@@ -31,8 +32,11 @@ import nptad.scoring.ensemble
 import nptad.scoring.score
 from nptad import NPTAD, InputError, ModelFileError, Settings, TableWarning, TrainingError, default_settings
 from nptad.nn.masks import mask_bank
+from nptad.pipeline import detect_table
+from nptad.report import summarise
 from nptad.scoring.ensemble import fit_ensemble
 from nptad.scoring.folds import left_out_rows
+from nptad.scoring.forecast import Forecast
 from nptad.scoring.nearest import nearest_distances
 from nptad.settings import default_members
 from nptad.tables.encode import encode
@@ -479,10 +483,75 @@ def test_refit_forgets_column_names(mixed, table):
 
 
 def test_time_limit_stops_early(table, new_rows):
-    detector = tiny(n_steps=100_000, time_limit=0.3).fit(table)
+    with pytest.warns(TableWarning, match=r"The time limit ended training after [\d,]+ of 100,000 steps"):
+        detector = tiny(n_steps=100_000, time_limit=0.3).fit(table)
     assert 1 <= len(detector.history_) < 100_000
     assert detector.history_[-1]["seconds"] < 5
     assert np.isfinite(detector.score_samples(new_rows)).all()
+
+
+@pytest.mark.filterwarnings("ignore:The time limit")
+def test_a_network_that_the_limit_has_ended_says_so_in_report_and_model(table, tmp_path):
+    frame = pd.DataFrame(table, columns=list("abcd"))
+    result = detect_table(frame, tiny(n_steps=100_000, time_limit=0.2))
+    said = result.detector.model_.network.ended_early
+    assert "of 100,000 steps" in said
+    summary = summarise(result)
+    assert said in summary["result"]["notes"]
+    assert summary["training"]["network"]["n_planned"] == 100_000
+    result.detector.save(tmp_path / "model")
+    assert said in (tmp_path / "model" / "README.md").read_text()
+
+
+@pytest.mark.filterwarnings("ignore:The time limit")
+def test_a_time_limit_includes_scoring_the_training_rows(monkeypatch):
+    """By a clock that other programs on the machine do not move."""
+    monkeypatch.setattr(time, "monotonic", time.process_time)
+    rows = np.random.default_rng(0).normal(size=(400, 12))
+    tiny(n_steps=1).fit(rows)
+    started = time.process_time()
+    tiny(n_steps=100_000, time_limit=2.0).fit(rows)
+    assert time.process_time() - started < 2.5
+
+
+def test_a_limit_that_is_not_reached_changes_nothing(table, new_rows):
+    free, limited = (tiny(time_limit=limit).fit(table).score_samples(new_rows) for limit in (None, 600))
+    np.testing.assert_array_equal(free, limited)
+
+
+def test_training_leaves_time_for_scoring(table, monkeypatch):
+    monkeypatch.setattr("nptad.scoring.forecast.forecast", lambda *_: Forecast(step=1.0, scoring=20.0))
+    limits = []
+
+    def stop(*arguments, time_limit, **more):
+        limits.append(time_limit)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("nptad.scoring.ensemble.train", stop)
+    with pytest.raises(KeyboardInterrupt):
+        tiny(time_limit=60).fit(table)
+    assert 30 < limits[0] <= 40
+
+
+def test_a_limit_that_no_network_can_keep_is_refused_before_training(table, monkeypatch):
+    monkeypatch.setattr("nptad.scoring.forecast.forecast", lambda *_: Forecast(step=40.0, scoring=170.0))
+    with pytest.raises(InputError, match="40 s for a training step and 3 min for scoring the training rows") as told:
+        tiny(time_limit=60).fit(table)
+    assert "allow 4 min at the very least" in str(told.value)
+    assert str(told.value).count(".") == 1
+
+
+def test_a_long_training_announces_how_long_it_takes(table, monkeypatch, capsys):
+    def train(model, x, report, **more):
+        for step in range(1, 5):
+            report({"step": step, "planned": 2000, "loss": 1.0, "seconds": 0.1 * step})
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("nptad.scoring.ensemble.train", train)
+    for verbose in (True, False):
+        with pytest.raises(KeyboardInterrupt):
+            tiny(verbose=verbose).fit(table)
+        assert ("Training takes about 3 min (2,000 steps)." in capsys.readouterr().err) == verbose
 
 
 def test_an_interrupted_fit_resumes_to_the_same_scores(table, new_rows, tmp_path, monkeypatch):
@@ -518,7 +587,8 @@ def test_history_has_one_entry_per_step(fitted):
     assert all(np.isfinite(entry["loss"]) for entry in fitted.history_)
 
 
-def test_progress_goes_to_standard_error_only_and_reaches_the_end(table, new_rows, capfd):
+def test_progress_goes_to_standard_error_only_and_reaches_the_end(table, new_rows, capfd, monkeypatch):
+    monkeypatch.setenv("FORCE_COLOR", "1")  # rich takes standard error for a terminal
     tiny(verbose=True, n_members=3).fit(table).score_samples(new_rows)
     out, err = capfd.readouterr()
     assert out == ""

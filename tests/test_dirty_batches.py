@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from html import escape
 
 import numpy as np
 import pandas as pd
@@ -10,7 +11,7 @@ import pytest
 
 from nptad import NPTAD, InputError, TableWarning, detect_table, score_table
 from nptad.io.read import read_table
-from nptad.report import summarise
+from nptad.report import render, summarise
 
 N = 300
 
@@ -187,4 +188,8 @@ def test_other_shares_of_categories_are_found(detector):
 def test_the_report_says_drift_first(detector):
     table = orders(200, seed=2)
     found = score_table(detector, table.assign(colour=table["colour"].str.upper()))
-    assert summarise(found)["result"]["notes"][0] == found.detection.drift[0]
+    summary = summarise(found)
+    assert summary["result"]["drift"] == list(found.detection.drift)
+    assert "Next, look at the columns that differ from training" in summary["result"]["meaning"]
+    page = render(summary)
+    assert page.index(escape(found.detection.drift[0])) < page.index('id="anomalies"')

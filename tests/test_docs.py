@@ -18,7 +18,7 @@ import nptad.cli.app
 
 ROOT = Path(__file__).parents[1]
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md"))]
-NOT_HERE = ("nptad serve", "nptad demo", "nptad bench", "nptad data")  # tested on their own
+NOT_HERE = ("nptad serve", "nptad api", "nptad demo", "nptad bench", "nptad data")  # tested on their own
 
 
 def documented_commands():

@@ -8,7 +8,7 @@ import pytest
 
 import nptad
 from nptad import NPTAD, detect_table
-from nptad.errors import InputError
+from nptad.errors import InputError, TableWarning
 from nptad.report import summarise
 
 
@@ -82,3 +82,49 @@ def test_training_is_checked():
         NPTAD(training="dirty").fit(orders(0))
     with pytest.raises(InputError, match="for the default score"):
         NPTAD(training="contaminated", n_steps=1).fit(orders(0))
+
+
+def trips(n_rows: int = 800) -> pd.DataFrame:
+    """Trips as they are: what belongs together does, tails are long, some cells are missing."""
+    random = np.random.default_rng(1)
+    km, load = random.lognormal(4, 0.5, n_rows).round(1), random.uniform(150, 1050, n_rows).round()
+    frame = pd.DataFrame(
+        {
+            "kind": random.choice(["van", "truck", "car"], n_rows, p=[0.5, 0.3, 0.2]),
+            "km": km,
+            "load": load,
+            "hours": (km / random.normal(60, 8, n_rows).clip(25) + 0.05 + random.exponential(0.3, n_rows)).round(2),
+            "fuel": (km * random.normal(0.09, 0.01, n_rows) * (1 + load / 3000)).round(2),
+            "price": [f"{price:.2f}" for price in 3 * km + random.lognormal(2, 0.3, n_rows)],
+            "quantity": random.integers(1, 21, n_rows).astype(float),
+        }
+    )
+    frame.loc[random.random(n_rows) < 0.01, "fuel"] = np.nan
+    return frame
+
+
+def test_few_gross_errors_are_flagged_first_and_explained():
+    frame = trips()
+    frame.loc[[10, 11], "load"] = 9999.0
+    frame.loc[100, "kind"] = "vna"
+    frame.loc[[200, 201], "hours"] = 0.0
+    frame.loc[[300, 301], ["km", "load", "hours"]] = np.nan
+    frame.loc[400, "quantity"] = -5.0
+    frame.loc[500, "price"] = "12O.4o"
+    frame.loc[600, "fuel"] *= 100
+    wrong = [10, 11, 100, 200, 201, 300, 301, 400, 500, 600]
+    with pytest.warns(TableWarning, match="cannot be read"):
+        found = detect_table(frame, NPTAD(random_state=0))
+    flagged = np.flatnonzero(found.detection.anomaly)
+    assert set(wrong) <= set(flagged.tolist())
+    assert len(flagged) <= len(wrong) + 1
+    assert set(found.detection.ranking()[: len(wrong)].tolist()) == set(wrong)
+    first = {why.row: why.reasons[0].column for why in found.explanation}
+    expected = {10: "load", 100: "kind", 200: "hours", 400: "quantity", 500: "price", 600: "fuel"}
+    assert {row: first[row] for row in expected} == expected
+    summary = summarise(found, source="trips.csv")
+    assert {row["kept_out"] for row in summary["anomalies"][: len(wrong)]} == {"wrong in single cells"}
+
+
+def test_trips_without_errors_have_nothing_to_flag():
+    assert detect_table(trips(), NPTAD(random_state=0)).detection.anomaly.sum() <= 1

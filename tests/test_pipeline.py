@@ -82,6 +82,17 @@ def test_new_rows_are_scored_with_their_keys():
     assert "weight is -30" in result.reasons()[1]
 
 
+def test_columns_of_mixed_cells_are_read_as_by_the_detector():
+    table = pd.DataFrame(orders().to_pydict()).astype({"size": object, "id": object})
+    table.loc[3, "size"], table.loc[4, "id"] = "unknown", 17
+    with pytest.warns(UserWarning, match="unknown"):
+        found = detect_table(table, NPTAD(random_state=0), ignore=["id"])
+    with pytest.warns(UserWarning, match="unknown"):
+        expected = NPTAD(random_state=0).fit_detect(table.drop(columns="id"))
+    np.testing.assert_array_equal(found.detection.score, expected.score)
+    assert found.table()["id"].to_pylist()[3:5] == ["A3", "17"]
+
+
 def test_a_table_without_names_is_refused():
     with pytest.raises(InputError, match="named columns"):
         detect_table(np.zeros((5, 2)))

@@ -3,27 +3,38 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Iterator, Mapping
-from os import PathLike
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 from scipy.stats import rankdata
 from sklearn.base import BaseEstimator, OutlierMixin
+from sklearn.utils import estimator_html_repr
 from sklearn.utils.validation import check_is_fitted
 
-from nptad.errors import InputError, ModelFileError, TrainingError, warn
+from nptad.errors import ModelFileError, TrainingError, warn
 from nptad.explain.attribution import explain_rows
 from nptad.explain.batch import Batch
 from nptad.explain.result import Explanation
 from nptad.explain.similar import explain_views
 from nptad.memory import require_memory
+from nptad.models.display import fitted_html
 from nptad.models.fitted import FittedModel
+from nptad.models.living import judged, undone, updated
 from nptad.models.persist import load_model, save_model
+from nptad.models.records import Record, Upkeep, upkeep
 from nptad.nn.device import resolve_device
 from nptad.nn.rng import spawn_seeds
-from nptad.progress import progress_bar
+from nptad.parameters import (
+    check_parameters,
+    network_members,
+    network_settings,
+    plain_parameters,
+    saved_parameters,
+    wants_network,
+)
+from nptad.progress import announce, progress_bar, say
 from nptad.scoring.calibrate import (
     CALIBRATION_ROWS,
     DEFAULT_RATE,
@@ -39,32 +50,23 @@ from nptad.scoring.calibrate import (
 )
 from nptad.scoring.core import fit_core
 from nptad.scoring.ensemble import Ensemble, fit_ensemble
+from nptad.scoring.forecast import TimeLimit, announcement
 from nptad.scoring.network_score import NetworkScore, score_with
 from nptad.scoring.standing_out import FALSE_DISCOVERY_RATE
-from nptad.scoring.view_score import ViewScore
-from nptad.settings import Settings, default_members, default_settings
+from nptad.scoring.view_score import ViewScore, expected_seconds
+from nptad.settings import Settings
 from nptad.tables.encode import encode
-from nptad.tables.frames import backend_of, read_blocks, read_columns
+from nptad.tables.frames import backend_of, identity_of, read_blocks, read_columns
+from nptad.tables.identity import Identity
 from nptad.tables.layout import without_unreadable
 from nptad.tables.schema import Schema, Use, learn_schema
 from nptad.training.checkpoint import History
 from nptad.training.distributed import Ranks
 from nptad.training.loop import Precision
-from nptad.validation import is_number, is_whole, require
+from nptad.validation import is_whole, require
 
 AUTO_QUANTILE = 0.99
 """``contamination="auto"`` flags rows that score above this quantile of the training rows' out-of-fold scores."""
-
-_NETWORK_PARAMETERS = (
-    "n_members",
-    "embedding_dim",
-    "n_steps",
-    "batch_size",
-    "learning_rate",
-    "max_masked",
-    "settings",
-)
-"""If one of these is given, the network is trained and makes the score."""
 
 _BLOCK_ROWS = 2**16
 """Rows encoded and scored at a time, so that memory does not grow with the table."""
@@ -115,8 +117,9 @@ class NPTAD(OutlierMixin, BaseEstimator):
         is read as numbers or times if nearly all of its cells can be read, number columns with at most two different
         values are categories, and in a table with column names, columns that only identify the rows are ignored.
     time_limit : float, optional
-        Seconds of training a network at most. If the limit ends training, the result depends on the speed of the
-        machine.
+        Seconds that :meth:`fit` may take with a network, with scoring the training rows. A limit that is too short
+        for one step of training is refused. If the limit ends training, a warning says after how many steps, and the
+        result depends on the speed of the machine.
     device : str, default "auto"
         A torch device for a network; "auto" takes a CUDA device if there is one.
     random_state : int, RandomState or Generator, optional
@@ -217,7 +220,8 @@ class NPTAD(OutlierMixin, BaseEstimator):
         score_all: bool = False,
     ) -> RowScores:
         """Fit, and return the out-of-fold scores of the calibration rows, or of all training rows."""
-        self._check_parameters(checkpoint)
+        check_parameters(self.get_params(deep=False), checkpoint)
+        limit = None if self.time_limit is None else TimeLimit.from_now(self.time_limit)
         ranks = Ranks()
         raw = read_columns(X)
         # Encoded rows and their ranks, whatever else a score keeps.
@@ -225,9 +229,9 @@ class NPTAD(OutlierMixin, BaseEstimator):
         schema = learn_schema(raw, self.columns)
         x = encode(schema, raw)
         scorer: ViewScore | NetworkScore
-        if self._has_network():
+        if wants_network(self.get_params(deep=False)):
             x = without_unreadable(x)  # a network cannot learn from them
-            scorer, scored = self._fit_network(x, schema, checkpoint, precision, ranks, score_all)
+            scorer, scored = self._fit_network(x, schema, checkpoint, precision, ranks, score_all, limit)
         else:
             scorer, scored = self._fit_views(x, schema, ranks, contaminated)
         # Assigned last, so that a fit that fails or is interrupted leaves the detector as it was.
@@ -238,8 +242,13 @@ class NPTAD(OutlierMixin, BaseEstimator):
         self, x: np.ndarray, schema: Schema, ranks: Ranks, contaminated: bool
     ) -> tuple[ViewScore, RowScores]:
         seed = ranks.from_first(lambda: spawn_seeds(self.random_state, 1))[0]
-        with progress_bar("Fitting", len(x), self.verbose and ranks.is_first) as advance:
-            scorer = (fit_core if contaminated else ViewScore.fit)(x, schema.layout, seed, advance=advance)
+        visible = self.verbose and ranks.is_first
+        announce("The fit", expected_seconds(*x.shape) * (1 + contaminated), visible)
+        with progress_bar("Fitting", len(x), visible) as advance:
+            if contaminated:
+                scorer = fit_core(x, schema.layout, seed, advance, schema.zeros)
+            else:
+                scorer = ViewScore.fit(x, schema.layout, seed, advance=advance)
         scores = scorer.training_scores
         return scorer, RowScores(scores[:, None], scores, np.arange(len(x)))
 
@@ -251,26 +260,36 @@ class NPTAD(OutlierMixin, BaseEstimator):
         precision: Precision,
         ranks: Ranks,
         score_all: bool,
+        limit: TimeLimit | None,
     ) -> tuple[NetworkScore, RowScores]:
-        device, settings = resolve_device(self.device), self._resolve_settings(len(x), schema.layout.n_features)
-        n_members = self._resolve_members(len(x))
+        device, parameters = resolve_device(self.device), self.get_params(deep=False)
+        settings = network_settings(parameters, len(x), schema.layout.n_features)
+        n_members = network_members(parameters, len(x))
         seeds = ranks.from_first(lambda: spawn_seeds(self.random_state, 3 + n_members))
-        visible = self.verbose and ranks.is_first
+        rows = np.arange(len(x))
+        if self.contamination == "auto" and len(x) > CALIBRATION_ROWS and not score_all:
+            rows = np.sort(np.random.default_rng(seeds[0]).choice(len(x), CALIBRATION_ROWS, replace=False))
+        visible = bool(self.verbose) and ranks.is_first
         with progress_bar("Training", settings.n_steps, visible) as advance:
+
+            def report(entry: dict[str, Any]) -> None:
+                advance(1, f"loss {entry['loss']:.3f}")
+                said = announcement(entry, limit)
+                if visible and said is not None:
+                    say(said)
+
             ensemble, history = fit_ensemble(
                 x,
                 schema.layout,
                 settings,
                 seeds[1:],
                 device=device,
-                time_limit=self.time_limit,
+                limit=limit,
+                n_scored=len(rows),
                 precision=precision,
                 checkpoint=checkpoint,
-                report=lambda entry: advance(1, f"loss {entry['loss']:.3f}"),
+                report=report,
             )
-        rows = np.arange(len(x))
-        if self.contamination == "auto" and len(x) > CALIBRATION_ROWS and not score_all:
-            rows = np.sort(np.random.default_rng(seeds[0]).choice(len(x), CALIBRATION_ROWS, replace=False))
         with progress_bar("Scoring" if score_all else "Calibrating", len(rows), visible) as advance:
             scored = score_with(ensemble, x[rows], advance)
         left_out = ensemble.left_out[:, rows].T | (n_members == 1)
@@ -278,7 +297,10 @@ class NPTAD(OutlierMixin, BaseEstimator):
         if not np.isfinite(scored.score).all():
             raise TrainingError("The trained model gives infinite scores; use a smaller learning_rate.")
         _report_empty(_count_empty(x))
-        return NetworkScore(ensemble, calibration, history), scored
+        score = NetworkScore(ensemble, calibration, history)
+        if score.ended_early is not None and ranks.is_first:
+            warn(score.ended_early)
+        return score, scored
 
     def _threshold(self, scorer: ViewScore | NetworkScore) -> float:
         if self.contamination != "auto":
@@ -304,7 +326,7 @@ class NPTAD(OutlierMixin, BaseEstimator):
 
     @property
     def history_(self) -> History:
-        """Step, loss, learning rate and seconds of every training step of the network."""
+        """Step of how many planned ones, loss, learning rate and seconds of every training step of the network."""
         return self._network.history
 
     @property
@@ -398,11 +420,13 @@ class NPTAD(OutlierMixin, BaseEstimator):
         [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]
         """
         raw = read_columns(X)
-        if self._has_network():
+        if wants_network(self.get_params(deep=False)):
             rate = make_rule(None, max(DEFAULT_RATE, 1 / max(1, raw.n_rows)) if share is None else share, raw.n_rows)
-            return self._detect(rate, [self._fit(raw, contaminated=False, score_all=True)], raw.backend)
-        rule = DecisionRule("fdr", FALSE_DISCOVERY_RATE) if share is None else DecisionRule("share", share)
-        return self._judge_table(rule, self._fit(raw, contaminated=True), raw.backend)
+            found = self._detect(rate, [self._fit(raw, contaminated=False, score_all=True)], raw.backend)
+        else:
+            rule = DecisionRule("fdr", FALSE_DISCOVERY_RATE) if share is None else DecisionRule("share", share)
+            found = self._judge_table(rule, self._fit(raw, contaminated=True), raw.backend)
+        return dataclasses.replace(found, identity=self._identity(raw))
 
     def _judge_table(self, rule: DecisionRule, scored: RowScores, backend: str) -> Detection:
         """Flag the rows of a contaminated training table that stand out, or a share of them."""
@@ -471,7 +495,10 @@ class NPTAD(OutlierMixin, BaseEstimator):
         drift: tuple[str, ...] = ()
         if (found.training_row < 0).any():
             drift = batch.drift(self.model_.compared_rows[1], self.model_.scorer, found.anomaly)
-        return dataclasses.replace(found, drift=drift, notes=batch.notes)
+        return dataclasses.replace(found, drift=drift, notes=batch.notes, identity=self._identity(X))
+
+    def _identity(self, table: Any) -> Identity:
+        return identity_of(table).with_keys(self.schema_.keys)
 
     def decision_rule(self, fdr: float | None = None, false_alarm_rate: float | None = None) -> DecisionRule:
         """The rule by which :meth:`detect` flags rows at these rates."""
@@ -518,25 +545,166 @@ class NPTAD(OutlierMixin, BaseEstimator):
         check_is_fitted(self)
         scorer, visible = self.model_.scorer, bool(self.verbose)
         if isinstance(scorer, ViewScore):
-            return explain_views(scorer, self.schema_, X, by_member, training_row, verbose=visible)
-        return explain_rows(scorer.ensemble, self.schema_, X, by_member, verbose=visible)
+            explained = explain_views(scorer, self.schema_, X, by_member, training_row, verbose=visible)
+        else:
+            explained = explain_rows(scorer.ensemble, self.schema_, X, by_member, verbose=visible)
+        return explained.identified(self._identity(X))
+
+    def report(
+        self,
+        X: Any,
+        path: str | Path,
+        *,
+        fdr: float | None = None,
+        false_alarm_rate: float | None = None,
+        label: str | None = None,
+        source: str = "table",
+    ) -> Detection:
+        """Score rows as :meth:`detect` does, and write the report on them to an HTML file.
+
+        Parameters
+        ----------
+        X : DataFrame, pyarrow.Table or 2-D array
+            The rows, usually new ones.
+        path : path
+            The file; one that is there is replaced.
+        fdr, false_alarm_rate : float, optional
+            Those of :meth:`detect`.
+        label : str, optional
+            Column that marks known anomalies with 1, or ``column=value``; the result is only compared with it.
+        source : str
+            What the report calls the table.
+
+        Returns
+        -------
+        Detection
+            What :meth:`detect` returns.
+        """
+        check_is_fitted(self)
+        from nptad.report import report_rows  # up, only if a report is asked for
+
+        return report_rows(self, X, path, fdr=fdr, false_alarm_rate=false_alarm_rate, label=label, source=source)
+
+    def _repr_html_inner(self) -> str:
+        """What a notebook shows: what was learnt, above the parameters that scikit-learn shows."""
+        return (fitted_html(self.model_) if hasattr(self, "model_") else "") + str(estimator_html_repr(self))
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
+        bundle: dict[str, str] = super()._repr_mimebundle_(**kwargs)
+        return bundle | ({"text/html": self._repr_html_inner()} if "text/html" in bundle else {})
+
+    def update(self, X: Any, *, most_rows: int | None = None) -> NPTAD:
+        """Add normal rows to those that rows are compared with, without learning the columns again.
+
+        The views and their calibration are fitted on the rows that the model knows and the new ones, which takes as
+        long as a fit. Standardisation stays; new categories and wider ranges are learnt. The training rows are then
+        those that the model knows, the oldest first, and row numbers count them. Not for networks and for models of a
+        table with anomalies in it.
+
+        Parameters
+        ----------
+        X : DataFrame, pyarrow.Table or 2-D array
+            Normal rows with all columns of the training table, such as those of last week.
+        most_rows : int, optional
+            How many rows the model may know; the oldest leave. By default 20,000, or as many as it knows already.
+
+        Returns
+        -------
+        NPTAD
+            The detector.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> random = np.random.default_rng(0)
+        >>> detector = NPTAD(random_state=0).fit(random.normal(size=(300, 2)))
+        >>> now = random.normal(loc=3, size=(400, 2))
+        >>> int((detector.predict(now[300:]) < 0).sum())
+        65
+        >>> detector = detector.update(now[:300], most_rows=300)
+        >>> int((detector.predict(now[300:]) < 0).sum())
+        0
+        """
+        check_is_fitted(self)
+        is_count = most_rows is None or (is_whole(most_rows) and most_rows >= 2)
+        require(is_count, "most_rows", "None or a whole number of at least 2", most_rows)
+        raw = read_columns(X)
+        self._change(lambda advance: updated(self.model_, raw, most_rows, advance))
+        return self
+
+    def accept(self, X: Any, reason: str = "") -> int:
+        """Say that rows are fine: they and rows like them stop alarming. Returns the number of the record.
+
+        A row is like an accepted one if no training row is nearer; the further away it is, the more it alarms. Several
+        accepted rows of a kind also tell how far apart its rows are. See :mod:`nptad.scoring.feedback`.
+
+        Parameters
+        ----------
+        X : DataFrame, pyarrow.Table or 2-D array
+            The rows, with all columns of the training table.
+        reason : str
+            Why, for :attr:`feedback_`.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> detector = NPTAD(random_state=0).fit(np.random.default_rng(0).normal(size=(300, 2)))
+        >>> odd = [[6.0, 6.1], [6.2, 6.0]]
+        >>> detector.predict(odd).tolist()
+        [-1, -1]
+        >>> number = detector.accept(odd[:1], reason="the new machine")
+        >>> detector.predict(odd).tolist()
+        [1, 1]
+        >>> detector.undo(number).predict(odd).tolist()
+        [-1, -1]
+        """
+        return self._judge(X, "accept", reason)
+
+    def reject(self, X: Any, reason: str = "") -> int:
+        """Say that rows are anomalies: they leave the training rows, and rows like them alarm more.
+
+        A row is like a rejected one if no training row is nearer. The false-alarm rate stays what it was. Parameters
+        and result are those of :meth:`accept`.
+        """
+        return self._judge(X, "reject", reason)
+
+    def undo(self, number: int) -> NPTAD:
+        """Take back the update or the judgement with this number in :attr:`feedback_`.
+
+        Scores are then as if it had not been, except that rows that have left for an update do not come back.
+        """
+        check_is_fitted(self)
+        self._change(lambda advance: undone(self.model_, number, advance))
+        return self
+
+    @property
+    def feedback_(self) -> tuple[Record, ...]:
+        """Updates and judgements since the fit, the latest last, each with its number, time and reason."""
+        return self.model_.records
+
+    @property
+    def upkeep_(self) -> Upkeep:
+        """Whether the model keeps up with the rows that it is updated with, or should be fitted again."""
+        n_rows = self.model_.scorer.n_calibration
+        return upkeep(self.model_.records, n_rows, default_rate(n_rows))
+
+    def _judge(self, X: Any, kind: Literal["accept", "reject"], reason: str) -> int:
+        check_is_fitted(self)
+        raw = read_columns(X)
+        self._change(lambda _: judged(self.model_, raw, kind, reason))
+        return self.feedback_[-1].id
+
+    def _change(self, change: Callable[[Callable[[float], None]], FittedModel]) -> None:
+        """Replace the model by a changed one; if the change fails, it stays."""
+        known = self.model_.scorer.n_calibration
+        with progress_bar("Updating", known, self.verbose and Ranks().is_first) as advance:
+            model = change(advance)
+        self.model_ = dataclasses.replace(model, offset=self._threshold(model.scorer))
 
     def save(self, directory: str | Path) -> None:
         """Write the fitted detector to a directory that :func:`nptad.load` reads; nothing in it can execute."""
         check_is_fitted(self)
-        save_model(self.model_, self._plain_parameters(), directory)
-
-    def _plain_parameters(self) -> dict[str, Any]:
-        """Constructor parameters that JSON can hold; a random generator is not part of a fitted model."""
-        parameters = self.get_params(deep=False)
-        settings, columns = parameters["settings"], parameters["columns"]
-        is_seed = isinstance(self.random_state, int | np.integer)
-        return parameters | {
-            "settings": settings.to_dict() if isinstance(settings, Settings) else settings,
-            "random_state": self.random_state if is_seed else None,
-            "columns": None if columns is None else [list(item) for item in columns.items()],
-            "device": str(parameters["device"]),
-        }
+        save_model(self.model_, plain_parameters(self.get_params(deep=False)), directory)
 
     def _score_blocks(self, table: Any, batch: Batch) -> Iterator[RowScores]:
         scorer, visible = self.model_.scorer, self.verbose and Ranks().is_first
@@ -557,56 +725,6 @@ class NPTAD(OutlierMixin, BaseEstimator):
             _report_empty(empty)
         if batch.notes:
             warn(" ".join(batch.notes))
-
-    def _check_parameters(self, checkpoint: Any) -> None:
-        """Reject invalid parameters before any work is done."""
-        share, seconds, state = self.contamination, self.time_limit, self.random_state
-        is_share = is_number(share) and 0 < share <= 0.5
-        is_auto = isinstance(share, str) and share == "auto"
-        require(is_auto or is_share, "contamination", "'auto' or a number above 0 and up to 0.5", share)
-        expected = "'clean' or 'contaminated'"
-        require(self.training in ("clean", "contaminated"), "training", expected, self.training)
-        if self.training == "contaminated" and self._has_network():
-            raise InputError("training='contaminated' is for the default score; fit a network on normal rows instead.")
-        is_limit = seconds is None or (is_number(seconds) and seconds > 0)
-        require(is_limit, "time_limit", "None or a number of seconds above 0", seconds)
-        is_state = state is None or isinstance(state, np.random.RandomState | np.random.Generator)
-        is_state = is_state or (is_whole(state) and state >= 0)
-        expected = "None, a whole number of at least 0, a RandomState or a Generator"
-        require(is_state, "random_state", expected, state)
-        require(isinstance(self.verbose, int | np.bool_), "verbose", "True or False", self.verbose)
-        if checkpoint is not None:
-            require(isinstance(checkpoint, str | PathLike), "checkpoint", "a path", checkpoint)
-            if not is_whole(state):
-                raise InputError("A checkpoint needs a whole number as random_state; set random_state to use one.")
-
-    def _has_network(self) -> bool:
-        return any(getattr(self, name) is not None for name in _NETWORK_PARAMETERS)
-
-    def _resolve_settings(self, n_rows: int, n_features: int) -> Settings:
-        settings = self.settings
-        if settings is None or settings == "network":
-            settings = default_settings(
-                n_rows, n_features, self.embedding_dim if is_whole(self.embedding_dim) else None
-            )
-        if not isinstance(settings, Settings):
-            raise InputError(f"settings must be nptad.Settings, 'network' or None, got {settings!r:.60}.")
-        names = ("embedding_dim", "n_steps", "batch_size", "learning_rate")
-        changes: dict[str, Any] = {name: getattr(self, name) for name in names if getattr(self, name) is not None}
-        if self.max_masked is not None:
-            is_size = is_whole(self.max_masked) and self.max_masked >= 1
-            require(is_size, "max_masked", "a whole number of at least 1", self.max_masked)
-            changes["mask_sizes"] = tuple(range(1, int(self.max_masked) + 1))
-            if not isinstance(self.settings, Settings):  # all such masks, not as few as the default rule takes
-                changes["max_masks"] = Settings.max_masks
-        return dataclasses.replace(settings, **changes)
-
-    def _resolve_members(self, n_rows: int) -> int:
-        if self.n_members is None:
-            return default_members(n_rows)
-        is_count = is_whole(self.n_members) and 1 <= self.n_members <= n_rows
-        require(is_count, "n_members", f"a whole number from 1 to the number of rows ({n_rows})", self.n_members)
-        return int(self.n_members)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -630,15 +748,9 @@ def load(directory: str | Path, device: str = "auto") -> NPTAD:
         If the directory is incomplete, was changed, or comes from a version with another format.
     """
     model, parameters = load_model(Path(directory), resolve_device(device))
-    parameters.pop("mask_rate", None)  # a parameter of earlier versions; what it set is in the model's settings
-    features = parameters.pop("categorical_features", None)  # the name of columns up to version 0.1
-    columns = parameters.pop("columns", None)
-    if features is not None:
-        columns = [[name, "category"] for name in features]
-    parameters["columns"] = None if columns is None else dict(columns)
     try:
-        detector = NPTAD(**parameters)
-    except TypeError as error:
+        detector = NPTAD(**saved_parameters(parameters))
+    except (TypeError, ValueError) as error:
         raise ModelFileError(f"{directory} holds unknown parameters ({error}); save the model again.") from error
     detector.model_ = model
     return detector

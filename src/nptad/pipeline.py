@@ -6,9 +6,9 @@ The command line, the web page and the Python API share it.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -20,10 +20,9 @@ from nptad.explain.sentences import reasons_text
 from nptad.io.text import fits_text_file
 from nptad.scoring.calibrate import DecisionRule, Detection
 from nptad.tables.frames import RawColumns, read_columns, to_arrow
+from nptad.tables.identity import Identity
 from nptad.tables.schema import Use
-from nptad.tables.selection import Selection, select_columns
-
-_T = TypeVar("_T")
+from nptad.tables.selection import Selection, named_beside, select_columns
 
 
 @dataclass(frozen=True)
@@ -33,7 +32,7 @@ class TableResult:
     detector: NPTAD
     """The fitted detector."""
     columns: RawColumns
-    """What the model saw."""
+    """What the model saw, and what the rows are called."""
     labels: np.ndarray | None
     """True for rows that are known anomalies; never seen by the model."""
     keys: pa.Table
@@ -46,14 +45,14 @@ class TableResult:
     """The explained rows, by their numbers in the table."""
 
     def table(self) -> pa.Table:
-        """Row number, carried columns, score, p-value and flag of every row, and the reasons of the flagged ones."""
+        """Label or number, carried columns, score, p-value and flag of every row, and reasons of the flagged ones."""
         detection, rows = self.detection, range(self.columns.n_rows)
         reasons = self.reasons()
         columns = {name: self.carried[name] for name in self.carried.column_names}
         named = named_beside(
             columns,
             {
-                "row": pa.array(rows),
+                "row": pa.array(self.columns.identity.labels(len(rows))),
                 "score": pa.array(detection.score),
                 "p_value": pa.array(detection.p_value),
                 "anomaly": pa.array(detection.anomaly),
@@ -75,6 +74,7 @@ def detect_table(
     ignore: Sequence[str] = (),
     label: str | None = None,
     share: float | None = None,
+    first_row: int = 0,
     explain_at_least: int = EXPLAINED_ROWS,
     explain_at_most: int | None = None,
 ) -> TableResult:
@@ -93,6 +93,9 @@ def detect_table(
         Column that marks known anomalies with 1, or ``column=value``; never used to find them.
     share : float, optional
         Share of the rows to flag; by default those that stand out are flagged (:meth:`NPTAD.fit_detect`).
+    first_row : int
+        The number of the first row in results; the commands and the page count from 1. The index of a frame of pandas
+        counts more.
     explain_at_least, explain_at_most : int
         Bounds on the number of rows to explain; within them, all flagged rows are explained.
 
@@ -107,7 +110,7 @@ def detect_table(
     whole = to_arrow(table)
     selection = select_columns(whole, ignore, label)
     share = _checked_share(share, whole.num_rows)
-    columns = read_columns(whole)
+    columns = read_numbered(table, first_row)
     detector = NPTAD() if detector is None else detector
     set_aside(detector, selection.carried.column_names)
     detection = detector.fit_detect(columns, share)
@@ -144,14 +147,20 @@ def score_table(
     false_alarm_rate: float | None = None,
     reasons: bool = False,
     strict: bool = False,
+    first_row: int = 0,
 ) -> TableResult:
     """Score the rows of a table with a fitted detector; explain the flagged ones if ``reasons`` is true.
 
-    ``strict`` is that of :meth:`nptad.NPTAD.detect`.
+    The table may also be an array, if the detector was fitted on one.
+
+    ``strict`` is that of :meth:`nptad.NPTAD.detect`, ``first_row`` that of :func:`detect_table`.
     """
-    whole = to_arrow(table)
-    selection = select_columns(whole, ignore, label)
-    columns = read_columns(selection.features)
+    columns, whole = read_numbered(table, first_row), pa.table({})
+    selection = Selection(whole, None, whole, whole)
+    if columns.named or ignore or label is not None:
+        whole = to_arrow(table)
+        selection = select_columns(whole, ignore, label)
+        columns = columns.set_aside(selection.carried.column_names)
     detection = detector.detect(columns, fdr=fdr, false_alarm_rate=false_alarm_rate, strict=strict)
     flagged = detection.ranking()[: int(detection.anomaly.sum()) if reasons else 0]
     explanation = explain_table(detector, columns, flagged, detection)
@@ -160,17 +169,37 @@ def score_table(
 
 
 def explain_table(
-    detector: NPTAD, table: Any, rows: Sequence[int] | np.ndarray, detection: Detection | None = None
+    detector: NPTAD,
+    table: Any,
+    rows: Sequence[int] | np.ndarray,
+    detection: Detection | None = None,
+    *,
+    ignore: Sequence[str] = (),
+    first_row: int = 0,
 ) -> Explanation:
-    """Explain some rows of a table; each keeps its number in the whole table."""
+    """Explain some rows of a table, given by position; each keeps its position and number in the whole table."""
     places = np.array(rows, dtype=int)
-    columns = read_columns(table)
+    columns = read_numbered(table, first_row).set_aside(ignore)
     if not len(places):
         return Explanation((), columns.backend)
     known = () if detection is None else (detection.by_member[places], detection.training_row[places])
     explanation = detector.explain(columns.take(places), *known)
-    numbered = (replace(why, row=int(row)) for row, why in zip(places, explanation, strict=True))
-    return replace(explanation, rows=tuple(numbered))
+    placed = (replace(why, row=int(row)) for row, why in zip(places, explanation, strict=True))
+    return replace(explanation, rows=tuple(placed), training=training_identity(columns, detection))
+
+
+def training_identity(columns: RawColumns, detection: Detection | None) -> Identity:
+    """What training rows are called beside this table: as its own rows if it is the training table, else by number."""
+    is_training = detection is not None and bool((detection.training_row >= 0).all())
+    return columns.identity if is_training else Identity(columns.identity.first)
+
+
+def read_numbered(table: Any, first_row: int) -> RawColumns:
+    """A table whose rows are counted from ``first_row``, unless it has been read already."""
+    columns = read_columns(table)
+    if columns is table or not first_row:
+        return columns
+    return replace(columns, identity=replace(columns.identity, first=first_row))
 
 
 def _checked_share(share: float | None, n_rows: int) -> float | None:
@@ -180,8 +209,3 @@ def _checked_share(share: float | None, n_rows: int) -> float | None:
         least = math.ceil(1e6 * smallest) / 1e6
         raise InputError(f"share={share:g} is less than one of {n_rows:,} rows; ask for at least {least:g}.")
     return share
-
-
-def named_beside(taken: Collection[str], results: dict[str, _T]) -> dict[str, _T]:
-    """The results under names that no carried column has."""
-    return {f"nptad_{name}" if name in taken else name: value for name, value in results.items()}

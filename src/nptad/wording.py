@@ -113,6 +113,15 @@ def figure(value: float, digits: int = 3) -> str:
     return f"{value:,.{max(0, digits - 1 - math.floor(math.log10(abs(value))))}f}"
 
 
+def p_value(p: float) -> str:
+    """A p-value. Far below what the training rows can tell, it is only known to be small.
+
+    >>> p_value(0.0123), p_value(3e-220)
+    ('0.012', 'under 1e-9')
+    """
+    return "under 1e-9" if p < 1e-9 else figure(p, 2)
+
+
 def percent(share: float) -> str:
     """A share in percent.
 

@@ -31,11 +31,12 @@ def test_names_are_separated_by_commas_unless_a_column_has_them_in_its_name(text
 
 
 def test_row_numbers_are_single_rows_and_ranges():
-    assert row_numbers("3, 0-2", 4) == [3, 0, 1, 2]
-    with pytest.raises(InputError, match="no row 1: the table has 1 row,"):
-        row_numbers("1", 1)
+    assert row_numbers("4, 1-3", 4) == [3, 0, 1, 2]
+    with pytest.raises(InputError, match="no row 2: the table has 1 row,"):
+        row_numbers("2", 1)
     for wrong, named in {
-        "4": "no row 4: the table has 4 rows,",
+        "5": "no row 5: the table has 4 rows,",
+        "0-2": "no row 0: the table has 4 rows, counted from 1",
         "x": "'x'",
         "-1": "'-1'",
         "3-1": "'3-1'",
@@ -58,7 +59,13 @@ def test_unknown_names_are_told_with_their_option():
 
 def test_places_that_cannot_be_written_are_refused(tmp_path):
     (tmp_path / "file").touch()
-    places = [tmp_path, tmp_path / "file" / "scores.csv", tmp_path / "file" / "deep" / "scores.csv"]
+    (tmp_path / "circle.csv").symlink_to(tmp_path / "circle.csv")
+    places = [
+        tmp_path,
+        tmp_path / "circle.csv",
+        tmp_path / "file" / "scores.csv",
+        tmp_path / "file" / "deep" / "scores.csv",
+    ]
     places += ["/proc/scores.csv"] * os.path.exists("/proc")  # where nobody may write, whatever the permissions say
     for place in places:
         with pytest.raises(InputError, match=r"cannot be written"):

@@ -182,14 +182,14 @@ def test_score_tells_counts_as_json(call, folder, tmp_path):
 
 
 def test_explain_shows_cells_and_training_rows(call, folder):
-    arguments = (folder / "model", folder / "orders.csv", "--ignore", "id,known", "--rows", "3,78-79")
+    arguments = (folder / "model", folder / "orders.csv", "--ignore", "id,known", "--rows", "4,79-80")
     code, out, _ = call("explain", *arguments)
     assert code == 0
-    assert all(text in out for text in ("Row 3,", "Row 78,", "Row 79,", "missing", "similar rows"))
+    assert all(text in out for text in ("Row 4 (id A3", "Row 79 (id A78", "Row 80 (id A79", "missing", "similar rows"))
     assert out.count("times the usual distance") == 3
     code, out, _ = call("explain", *arguments, "--json")
     rows = json.loads(out)
-    assert [row["row"] for row in rows] == [3, 78, 79]
+    assert [row["row"] for row in rows] == [4, 79, 80]
     assert rows[2]["reasons"][0]["column"] == "weight"
 
 
@@ -232,7 +232,7 @@ def test_info_shows_columns_and_settings(call, folder):
         ("score model orders.csv --ignore colour --strict", 1, "is missing 'colour'"),
         ("score model orders.csv --ignore id,known --json", 1, "--output"),
         ("score model orders.csv --ignore id,known --fdr 0.1 --false-alarm-rate 0.1", 1, "give one of them"),
-        ("explain model orders.csv --ignore id,known --rows 80", 1, "no row 80"),
+        ("explain model orders.csv --ignore id,known --rows 81", 1, "no row 81"),
         ("explain model orders.csv --ignore id,known --rows x", 1, "'x'"),
         ("fit orders.csv", 2, "--model"),
         ("info orders.csv", 1, "orders.csv"),
@@ -436,7 +436,7 @@ def test_the_score_of_a_row_does_not_depend_on_the_rest_of_the_file(call, states
         assert call("score", *arguments) == (0, "", "")
         scores[name] = pq.read_table(output)["score"].to_pylist()
     assert scores["some"] == pytest.approx([score for i, score in enumerate(scores["all"]) if i % 3 < 2], rel=1e-5)
-    _, out, _ = call("explain", states / "model", states / f"some.{suffix}", "--rows", 0, "--json")
+    _, out, _ = call("explain", states / "model", states / f"some.{suffix}", "--rows", 1, "--json")
     assert {"true", "1.0", "2024-01-01"} < {reason["seen"] for reason in json.loads(out)[0]["reasons"]}
 
 
@@ -454,14 +454,14 @@ def test_a_stray_cell_among_numbers_is_told_and_odd(folder, tmp_path):
     fit = ("fit", tmp_path / "orders.csv", "--model", tmp_path / "model", "--ignore", "id,known", "--time-limit", 0.1)
     code, _, err = command(*fit)
     assert code == 0
-    assert "1 of 80 cells of column 'weight' cannot be read as numbers, such as '22OO' in row 4" in err
+    assert "1 of 80 cells of column 'weight' cannot be read as numbers, such as '22OO' in row 5" in err
     for model in (tmp_path / "model", folder / "model"):
         code, out, err = command("score", model, tmp_path / "orders.csv")
         assert code == 0
-        assert "'22OO' in row 4" in err
+        assert "'22OO' in row 5" in err
     scored = sorted(csv.DictReader(io.StringIO(out)), key=lambda row: -float(row["score"]))
     assert "A4" in {row["id"] for row in scored[:2]}
-    _, out, _ = command("explain", folder / "model", tmp_path / "orders.csv", "--rows", 4)
+    _, out, _ = command("explain", folder / "model", tmp_path / "orders.csv", "--rows", 5)
     assert "22OO" in out
 
 
@@ -478,8 +478,8 @@ def test_control_characters_of_a_table_do_not_reach_the_terminal(call, tmp_path)
     options = ("--ignore", f"id,known,key{HOSTILE}", "--time-limit", 0.2)
     outputs = [
         command("detect", tmp_path / "orders.parquet", "--model", tmp_path / "model", *options),
-        call("explain", tmp_path / "model", tmp_path / "orders.parquet", "--rows", 0, *options[:2]),
-        call("explain", tmp_path / "model", tmp_path / "orders.parquet", "--rows", 0, "--json", *options[:2]),
+        call("explain", tmp_path / "model", tmp_path / "orders.parquet", "--rows", 1, *options[:2]),
+        call("explain", tmp_path / "model", tmp_path / "orders.parquet", "--rows", 1, "--json", *options[:2]),
         call("info", tmp_path / "model"),
         call("score", tmp_path / "model", tmp_path / "orders.parquet", "--ignore", "nothing"),
     ]
@@ -511,7 +511,7 @@ def test_a_sheet_of_a_workbook_and_a_result_as_a_workbook(call, folder, tmp_path
     again = read_table(tmp_path / "again.json")["score"].to_pylist()
     assert again == pytest.approx(scores["score"].to_pylist(), rel=1e-14)  # openpyxl writes 16 digits
     assert call("fit", *arguments, "--model", tmp_path / "model", *QUICK) == (0, "", "")
-    code, out, _ = call("explain", folder / "model", *arguments, "--rows", 79)
+    code, out, _ = call("explain", folder / "model", *arguments, "--rows", 80)
     assert (code, "weight" in out) == (0, True)
     code, _, err = call("detect", tmp_path / "orders.xlsx", "--sheet", "Oders", *QUICK)
     assert (code, "has no sheet 'Oders'; it has 'Sheet', 'Orders'" in err) == (1, True)

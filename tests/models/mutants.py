@@ -51,7 +51,7 @@ VALUES: list[Any] = [
     10**30,
     "\ud800",
 ]
-KINDS = ("views", "network", "checkpoint")
+KINDS = ("views", "network", "checkpoint", "living")
 
 
 def table(n_rows: int = 40, seed: int = 0) -> pd.DataFrame:
@@ -81,11 +81,15 @@ def odd_rows() -> pd.DataFrame:
 
 
 class Originals:
-    """One saved model of each kind, and a checkpoint with the function that goes on from it."""
+    """Saved models, one of them updated and told about rows, and a checkpoint."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         nptad.NPTAD(random_state=0).fit(table()).save(folder / "views")
+        living = nptad.NPTAD(random_state=0).fit(table()).update(table(20, 2), most_rows=50)
+        living.accept(odd_rows()[:3], "fine")
+        living.reject(table()[5:7])
+        living.save(folder / "living")
         tiny(n_steps=2).fit(table(), checkpoint=folder / "checkpoint")
         tiny(n_steps=2).fit(table(), checkpoint=folder / "checkpoint").save(folder / "network")
 

@@ -11,7 +11,7 @@ def originals(tmp_path_factory):
     return Originals(tmp_path_factory.mktemp("originals"))
 
 
-@pytest.mark.parametrize("kind", ["views", "network", "checkpoint"])
+@pytest.mark.parametrize("kind", ["views", "network", "checkpoint", "living"])
 def test_a_mutant_is_refused_or_gives_finite_scores(originals, kind):
     outcomes = {originals.try_one(kind, seed) for seed in range(25)}
     assert outcomes == {"refused", "scored"}

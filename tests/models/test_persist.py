@@ -320,6 +320,9 @@ def test_a_config_that_is_none_of_ours_is_refused(saved, text):
         {"settings": None},
         {"parameters": 7},
         {"parameters": {}},
+        {"parameters": {"settings": None, "columns": 7}},
+        {"parameters": {"settings": None, "columns": [["a"]]}},
+        {"parameters": {"settings": None, "categorical_features": 7}},
     ],
     ids=str,
 )

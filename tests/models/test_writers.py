@@ -5,8 +5,10 @@ from __future__ import annotations
 import shutil
 
 import numpy as np
+import pytest
 from writers import contents, kill_a_saver, number_of, start_saver
 
+from nptad import InputError
 from nptad.models import folder
 from nptad.models.folder import write_model
 
@@ -54,3 +56,10 @@ def test_a_copy_of_a_model_and_one_that_cannot_be_written_can_be_read(tmp_path):
         path.chmod(0o400)
     (tmp_path / "copy").chmod(0o500)
     assert number_of(tmp_path / "copy") == 5
+
+
+def test_a_model_is_not_saved_where_links_lead_in_a_circle(tmp_path):
+    (tmp_path / "model").symlink_to(tmp_path / "model")
+    with pytest.raises(InputError, match="model cannot be written: Too many levels of symbolic links"):
+        write_model(tmp_path / "model", *contents(0))
+    assert (tmp_path / "model").is_symlink()

@@ -12,6 +12,7 @@ import tempfile
 import time
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 
@@ -20,17 +21,6 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from nptad.io.atomic import TEMPORARY
 from nptad.models.config import CONFIG
 from nptad.models.folder import read_model, write_model
-
-_SAVE = """
-import os, sys
-os.fsync = lambda file: None  # a kill does not lose what the system has, and more saves collide
-from pathlib import Path
-from writers import contents, write_model
-for number in range(10**9):
-    write_model(Path(sys.argv[1]), *contents(number))
-    if number == 1:
-        print("saving", flush=True)
-"""
 
 
 def contents(number: int) -> tuple[dict[str, Any], dict[str, bytes], str]:
@@ -51,9 +41,21 @@ def number_of(directory: Path) -> int:
     return number
 
 
+def save_for_ever(directory: Path) -> None:
+    """Save one model after the other, and say when the first two are there."""
+    with mock.patch("os.fsync"):  # a kill does not lose what the system has, and more saves collide
+        for number in range(10**9):
+            write_model(directory, *contents(number))
+            if number == 1:
+                print("saving", flush=True)
+
+
 def start_saver(directory: Path) -> subprocess.Popen[str]:
     """A process that saves one model after the other to a directory, and has begun."""
-    program = f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r})\n{_SAVE}"
+    program = (
+        f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r}); import writers; from pathlib import Path\n"
+    )
+    program += "writers.save_for_ever(Path(sys.argv[1]))"
     process = subprocess.Popen([sys.executable, "-c", program, str(directory)], stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     assert process.stdout.readline() == "saving\n"
@@ -65,6 +67,11 @@ def kill_a_saver(directory: Path, random: np.random.Generator, number: int = sig
     with start_saver(directory) as process:
         time.sleep(random.uniform(0, 0.05))
         process.send_signal(number)
+    return clears_up(directory)
+
+
+def clears_up(directory: Path) -> bool:
+    """Check that a model is there after a kill; returns whether more was left, which the next save must remove."""
     number_of(directory)
     left = [path for path in directory.iterdir() if path.match(TEMPORARY)] or len(list(directory.iterdir())) > 4
     write_model(directory, *contents(0))

@@ -100,7 +100,7 @@ def test_hostile_contents_are_only_text(page: Page, summary: dict) -> None:
     assert "[U+202E]turned around[U+202C]" in text
     assert "(10,000 characters)" in text
     assert "x" * 61 not in text
-    assert page.raw["script"][1] == html._resource("script.js")
+    assert page.raw["script"][1] == html.resource("script.js")
     assert json.loads(page.raw["script"][0]) == summary
 
 

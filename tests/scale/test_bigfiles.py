@@ -67,7 +67,7 @@ def expected(options, inputs):
     return pa.table(
         {
             "file": [path for path, table in zip(inputs, tables, strict=True) for _ in range(len(table))],
-            "row": np.concatenate([np.arange(len(table)) for table in tables]),
+            "row": np.concatenate([np.arange(len(table)) + 1 for table in tables]),
             "id": [name for table in tables for name in table["id"].to_pylist()],
             "score": np.concatenate([one.score for one in found]),
             "p_value": np.concatenate([one.p_value for one in found]),

@@ -45,6 +45,23 @@ def test_next_to_nothing_stands_out_of_clean_tables():
     assert np.mean(flagged) <= 1
 
 
+CLEAN = {
+    "t(4)": lambda random, shape: random.standard_t(4, size=shape),
+    "lognormal": lambda random, shape: random.lognormal(size=shape),
+    "discrete": lambda random, shape: random.poisson(3, size=shape),
+    "duplicates": lambda random, shape: random.normal(size=(shape[0] // 5, shape[1])).repeat(5, axis=0),
+    "mixture": lambda random, shape: 4 * random.integers(0, 3, (shape[0], 1)) + random.normal(size=shape),
+}
+
+
+@pytest.mark.parametrize("draw", CLEAN.values(), ids=CLEAN)
+def test_next_to_nothing_stands_out_of_clean_tables_of_other_kinds(draw):
+    layout = CellLayout(5, ())
+    tables = [draw(np.random.default_rng(seed), (n_rows, 5)) for seed, n_rows in enumerate([150, 150, 500])]
+    flagged = [fit_core(table.astype(np.float32), layout, seed=0).core.stands_out.mean() for table in tables]
+    assert np.mean(flagged) <= 0.01
+
+
 def test_new_rows_are_compared_with_the_core():
     x, _ = table(40, seed=10)
     score = fit_core(x, LAYOUT, seed=0)

@@ -69,3 +69,11 @@ def test_a_few_rows_show_nothing():
     known = training_cells(schema, encode(schema, rows[["normal"]]))
     assert find_changes(encode(schema, rows[["normal"]][:19] + 50), known) == []
     assert len(find_changes(encode(schema, rows[["normal"]][:20] + 50), known)) == 1
+
+
+def test_the_training_table_does_not_drift_from_itself_whatever_its_infinite_cells():
+    rows = pd.DataFrame({"few": [7.0, np.inf] * 30, "flag": [True, None, True, False, False, True] * 10})
+    with pytest.warns(TableWarning):
+        schema = learn_schema(rows)
+    encoded = encode(schema, rows)
+    assert find_changes(encoded, training_cells(schema, encoded)) == []

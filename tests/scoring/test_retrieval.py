@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from nptad.nn.retrieval import RetrievalNetwork, RetrievalSizes, cell_losses, retrieval_weights
+from nptad.nn.retrieval import RetrievalNetwork, RetrievalSizes, cell_losses, nearest_retrieved, retrieval_weights
 from nptad.scoring.surprise import Surprise
 from nptad.scoring.views.retrieval import Retrieval
 from nptad.tables.layout import CellLayout
@@ -73,19 +73,22 @@ def slow_projection(row, hidden, part, layout):
     return total
 
 
-def slow_weights(row, hidden, others, part, sizes):
-    """Weights of the context rows under each head."""
+def slow_distances(row, hidden, others, part, sizes):
+    """Distances of a row from the context rows, under each head."""
     mine = slow_projection(row, hidden, part, sizes.layout)
     result = []
     for h in range(sizes.heads):
         which = range(h * sizes.rank, (h + 1) * sizes.rank)
         heat = math.exp(SPEED * part["temperature"][h])
-        raw = []
-        for other in others:
-            theirs = slow_projection(other, [False] * len(other), part, sizes.layout)
-            raw.append(math.exp(-heat * sum((mine[r] - theirs[r]) ** 2 for r in which)))
-        result.append([value / sum(raw) for value in raw])
+        theirs = [slow_projection(other, [False] * len(other), part, sizes.layout) for other in others]
+        result.append([heat * sum((mine[r] - other[r]) ** 2 for r in which) for other in theirs])
     return result
+
+
+def slow_weights(row, hidden, others, part, sizes):
+    """Weights of the context rows under each head."""
+    raw = [[math.exp(-d) for d in head] for head in slow_distances(row, hidden, others, part, sizes)]
+    return [[value / sum(head) for value in head] for head in raw]
 
 
 def slow_residual(row, j, hidden, part, n_numeric):
@@ -152,6 +155,20 @@ def test_losses_are_those_of_the_mixture(gaps):
         slow = np.mean(slow_weights(new[2].astype(float), [False] * 5, context.astype(float), part, SIZES), axis=0)
         np.testing.assert_allclose(found[2], slow, rtol=1e-4)
         assert found[1, 4] == 0
+
+
+def test_the_nearest_retrieved_row_is_the_one_of_least_distance():
+    context, new = make_rows(9, 1), make_rows(6, 2, 0.3)
+    new[1], own = context[4], np.array([-1, 4, -1, -1, -1, -1])
+    weights = some_weights(SIZES)
+    found = nearest_retrieved(RetrievalNetwork(SIZES, weights), *map(torch.from_numpy, (new, context, own))).numpy()
+    part = named_parts(SIZES, weights[0].double().numpy())
+    for i, row in enumerate(new.astype(float)):
+        gaps = np.isnan(row)
+        others = [np.where(gaps, np.nan, other) for c, other in enumerate(context.astype(float)) if c != own[i]]
+        slow = slow_distances(row, [False] * 5, others, part, SIZES)
+        np.testing.assert_allclose(found[i], np.min(slow, axis=1) * 5 / (~gaps).sum(), rtol=1e-4, atol=1e-5)
+    assert np.isnan(new).any(axis=1).sum() > 1
 
 
 def test_the_loss_in_training_is_that_of_the_mixture():
@@ -249,6 +266,7 @@ def test_an_odd_category_and_a_broken_dependence_are_seen():
     found = Surprise.fit(scores).apply(fitted.score(new)).mean(axis=1)
     assert found[0] < 2.5
     assert (found[1:] > 4).all()
+    assert (fitted.explain(new)[2:].argmax(axis=1) == 2).all()  # without the category, the numbers agree
 
 
 def test_a_gap_is_neither_near_nor_far():

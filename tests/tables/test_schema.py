@@ -652,3 +652,27 @@ def test_a_record_batch_is_read_like_a_table():
     turned = batch.select(["a", "b"])
     assert same(encode(schema, turned), encode(schema, pa.Table.from_batches([batch])))
     assert backend_of(batch) == "pyarrow"
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        [datetime(2020, 1, 1), timedelta(hours=30), "a"],
+        [date(9999, 12, 31), pd.Timestamp.max, time(5), 1.5, None],
+        pd.Categorical([pd.Timestamp("2020-01-01", tz="Asia/Tokyo"), pd.Timestamp("2021-01-01 10:00", tz="UTC")]),
+    ],
+    ids=["durations and text", "clocks and numbers", "categories"],
+)
+def test_a_time_among_other_values_is_the_same_category_alone(values):
+    table = pd.DataFrame({"x": pd.Series(values, dtype=None if isinstance(values, pd.Categorical) else object)})
+    schema = learn_schema(table)
+    whole = encode(schema, table)
+    for row, value in enumerate(values):
+        np.testing.assert_array_equal(encode(schema, pd.DataFrame({"x": [value]})), whole[row : row + 1])
+
+
+def test_one_is_a_truth_value_alone_and_among_words():
+    schema = learn_schema(pd.DataFrame({"x": [True, False, True]}))
+    batch = pd.DataFrame({"x": pd.Series([1, True, 0.0, "false", 4], dtype=object)})
+    assert encode(schema, batch)[:, 0].tolist() == [1, 1, 0, 0, -1]
+    assert [encode(schema, batch[row : row + 1])[0, 0] for row in range(5)] == [1, 1, 0, 0, -1]

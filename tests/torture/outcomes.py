@@ -35,8 +35,10 @@ def outcome_of(work: Callable[[], object]) -> str:
     return RESULT
 
 
-def outcome_of_command(ended: subprocess.CompletedProcess[str]) -> str:
+def outcome_of_command(ended: subprocess.CompletedProcess[str] | None) -> str:
     """How a command ended."""
+    if ended is None:
+        raise Failure("it does not end")
     lines = ended.stderr.splitlines()
     if ended.returncode == 0:
         return RESULT

@@ -13,7 +13,7 @@ from random import Random
 
 from web_client import Browser, open_browser
 
-from nptad.web import serving
+from nptad.http import connections
 from torture import WEB
 from torture.outcomes import RESULT, Failure
 
@@ -70,7 +70,7 @@ def case(seed: int, folder: Path) -> str:
     """Some hostile clients at once, and one that is not."""
     random = Random(seed)
     os.environ["PYTHONPATH"] = os.pathsep.join([WEB, *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))])
-    kept, serving.PATIENCE_SECONDS = serving.PATIENCE_SECONDS, 0.5
+    kept, connections.PATIENCE_SECONDS = connections.PATIENCE_SECONDS, 0.5
     try:
         with _logged() as log, open_browser(folder / "home", max_bytes=10**6) as browser:
             cookie = "; ".join(f"{name}={value}" for name, value in _session(browser).items())
@@ -92,7 +92,7 @@ def case(seed: int, folder: Path) -> str:
             if [path.name for path in (folder / "home" / "jobs").iterdir()] != [job.id]:
                 raise Failure("something was left in the folder of jobs")
     finally:
-        serving.PATIENCE_SECONDS = kept
+        connections.PATIENCE_SECONDS = kept
     if any("Traceback" in line for line in log.lines):
         raise Failure("\n".join(log.lines)[-2000:])
     return RESULT

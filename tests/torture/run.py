@@ -12,6 +12,7 @@ import argparse
 import importlib
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -25,7 +26,8 @@ from typing import Any
 ROOT = Path(__file__).parents[2]
 JOURNAL, SUMMARY = ROOT / "build" / "torture.jsonl", ROOT / "results" / "torture.md"
 KINDS = ("frames", "files", "models", "savers", "limits", "kills", "together", "page", "soak")
-_AT_ONCE = 50  # cases in one process
+_INTERRUPTED = "interrupted"
+_AT_ONCE = 1000  # cases in one process
 
 sys.path.insert(0, str(ROOT / "tests"))
 
@@ -38,27 +40,29 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=float("inf"), help="begin nothing after this time")
     parser.add_argument("--seeds", nargs=3, help=argparse.SUPPRESS)  # what a process of ours does: kind, first, end
     chosen = parser.parse_args()
+    until = time.monotonic() + 60 * chosen.minutes
     if chosen.seeds:
-        work_off(chosen.seeds[0], range(int(chosen.seeds[1]), int(chosen.seeds[2])))
+        work_off(chosen.seeds[0], range(int(chosen.seeds[1]), int(chosen.seeds[2])), until)
         return
     JOURNAL.parent.mkdir(exist_ok=True)
-    until = time.monotonic() + 60 * chosen.minutes
     for kind in chosen.only.split(","):
         many = chosen.many or importlib.import_module(f"torture.{kind}").MANY
         while (left := missing(kind, many)) and time.monotonic() < until:
             first, end = left[0], min(left[0] + _AT_ONCE, many)
-            command = [sys.executable, __file__, "--seeds", kind, str(first), str(end)]
+            minutes = (until - time.monotonic()) / 60
+            command = [sys.executable, __file__, "--seeds", kind, str(first), str(end), "--minutes", str(minutes)]
             with (JOURNAL.parent / "torture.log").open("ab") as log:
                 subprocess.run(command, check=False, stderr=log, env={**os.environ, "RUST_BACKTRACE": "0"})
-            if missing(kind, many) == left:
+            if missing(kind, many) == left and time.monotonic() < until:
                 sys.exit(f"The cases of {kind} cannot be run; {log.name} says why.")
             print(f"{kind}: {end} of {many}", flush=True)
     SUMMARY.write_text(summary(), encoding="utf-8")
 
 
 def missing(kind: str, many: int) -> list[int]:
-    """The seeds that were not begun."""
-    begun = {line["seed"] for line in journal() if line["kind"] == kind}
+    """The seeds that were not begun, or interrupted by the user."""
+    last = {line["seed"]: line["outcome"] for line in journal() if line["kind"] == kind}
+    begun = {seed for seed, outcome in last.items() if outcome != _INTERRUPTED}
     return [seed for seed in range(many) if seed not in begun]
 
 
@@ -68,16 +72,20 @@ def journal() -> Iterator[dict[str, Any]]:
         yield from map(json.loads, JOURNAL.read_text(encoding="utf-8").splitlines())
 
 
-def work_off(kind: str, seeds: range) -> None:
-    """Do some cases, one after the other."""
+def work_off(kind: str, seeds: range, until: float) -> None:
+    """Do some cases, one after the other, until a time of the monotonic clock."""
     begun = set(range(seeds.stop)) - set(missing(kind, seeds.stop))
     module = importlib.import_module(f"torture.{kind}")
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     with JOURNAL.open("a", encoding="utf-8") as file:
         for seed in seeds:
-            if seed in begun:
+            if seed in begun or time.monotonic() > until:
                 continue
             print(json.dumps({"kind": kind, "seed": seed, "outcome": None}), file=file, flush=True)
-            print(json.dumps({"kind": kind, "seed": seed, **attempt(module, seed)}), file=file, flush=True)
+            ended = {"kind": kind, "seed": seed, **attempt(module, seed)}
+            print(json.dumps(ended), file=file, flush=True)
+            if ended["outcome"] == _INTERRUPTED:
+                sys.exit(_INTERRUPTED)
 
 
 def attempt(module: Any, seed: int) -> dict[str, Any]:
@@ -85,6 +93,8 @@ def attempt(module: Any, seed: int) -> dict[str, Any]:
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         try:
             return {"outcome": module.case(seed, Path(folder))}
+        except KeyboardInterrupt:
+            return {"outcome": _INTERRUPTED}
         except Exception:
             return {"outcome": "failure", "trace": traceback.format_exc()[-3000:]}
 
@@ -94,6 +104,7 @@ def summary() -> str:
     from torture.outcomes import ALLOWED
 
     last = {(line["kind"], line["seed"]): line for line in journal()}
+    last = {case: line for case, line in last.items() if line["outcome"] != _INTERRUPTED}
     counts: dict[str, Counter[str]] = {}
     for (kind, _), line in last.items():
         counts.setdefault(kind, Counter())[line["outcome"] or "failure"] += 1

@@ -2,30 +2,34 @@
 
 from __future__ import annotations
 
-import subprocess
+import time
 from pathlib import Path
 from random import Random
 
-from torture.commands import is_whole, leftovers, start, table, writing_command
+from torture.commands import any_kind, require_no_leftovers, require_whole, writing
+from torture.disturbed import Command
 from torture.outcomes import REFUSED, RESULT, Failure, outcome_of_command
 
-SAMPLE = range(1)
+SAMPLE = range(3)
 MANY = 200
 
-_ROWS = 200
+_ROWS = 40, 60
 
 
 def case(seed: int, folder: Path) -> str:
-    """Two of the same command."""
-    table(folder / "data.parquet", _ROWS, seed)
-    command, target = writing_command(Random(seed), folder)
-    outcomes = []
-    running = [start(*command), start(*command)]
-    for process in running:
-        out, err = process.communicate(timeout=600)
-        outcomes.append(outcome_of_command(subprocess.CompletedProcess(process.args, process.returncode, out, err)))
+    """The same command with two tables."""
+    random = Random(seed)
+    kind = any_kind(random)
+    commands = [writing(kind, folder, rows) for rows in _ROWS]
+    running = []
+    for command in commands:
+        running.append(Command(*command.words))
+        time.sleep(random.choice([0.0, 0.0, random.uniform(0, 0.5)]))
+    outcomes = [outcome_of_command(process.wait()) for process in running]
     if RESULT not in outcomes:
         raise Failure("neither of two succeeded")
-    if not is_whole(target, _ROWS) or leftovers(folder):
-        raise Failure(f"{target.name} is not whole, or {leftovers(folder)} were left")
+    require_whole(
+        commands[0].target, {rows for rows, outcome in zip(_ROWS, outcomes, strict=True) if outcome == RESULT}
+    )
+    require_no_leftovers(folder)
     return REFUSED if REFUSED in outcomes else RESULT

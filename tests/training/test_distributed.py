@@ -156,11 +156,14 @@ def test_a_killed_process_ends_the_other_and_the_checkpoint_goes_on(in_step, tmp
 ARGUMENTS = ["fit", "table.csv", "--model", "model", "--network", "--nproc", "2", "--quiet"]
 
 
+def write_rows(folder, n_rows):
+    rows = np.random.default_rng(0).normal(size=(n_rows, 3))
+    pd.DataFrame(rows, columns=list("abc")).to_csv(folder / "table.csv", index=False)
+
+
 @pytest.fixture
 def table(tmp_path):
-    pd.DataFrame(np.random.default_rng(0).normal(size=(300, 3)), columns=list("abc")).to_csv(
-        tmp_path / "table.csv", index=False
-    )
+    write_rows(tmp_path, 300)
 
 
 def command(folder, *arguments, module=("nptad.cli",), **variables):
@@ -241,10 +244,11 @@ def test_kill_9_of_the_command_ends_all_processes(training):
     assert psutil.wait_procs(workers, timeout=30)[1] == []
 
 
-def test_what_several_processes_learnt_is_printed_once_by_the_command(tmp_path, table):
+def test_what_several_processes_learnt_is_printed_once_by_the_command(tmp_path):
+    write_rows(tmp_path, 40)
     out, errors = command(tmp_path, *ARGUMENTS, "--time-limit", "1", "--json").communicate(timeout=120)
     assert errors == ""
-    assert json.loads(out)["rows"] == 300
+    assert json.loads(out)["rows"] == 40
     assert sorted(path.name for path in tmp_path.iterdir()) == ["model", "table.csv"]
 
 
@@ -258,10 +262,11 @@ def test_an_error_of_several_processes_is_printed_once(tmp_path, table):
 TORCHRUN = ("torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m", "nptad.cli")
 
 
-def test_torchrun_can_start_the_processes_too(tmp_path, table):
+def test_torchrun_can_start_the_processes_too(tmp_path):
+    write_rows(tmp_path, 40)
     arguments = ["fit", "table.csv", "--model", "model", "--network", "--quiet", "--json", "--time-limit", "1"]
     out, _ = command(tmp_path, *arguments, module=TORCHRUN).communicate(timeout=120)
-    assert json.loads(out)["rows"] == 300
+    assert json.loads(out)["rows"] == 40
     assert (tmp_path / "model").exists()
 
 

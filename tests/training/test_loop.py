@@ -153,6 +153,23 @@ def test_time_limit_ends_training_annealed():
     assert history[-1]["learning_rate"] < 0.3 * settings.learning_rate
 
 
+def test_no_step_begins_that_would_end_after_the_limit(monkeypatch):
+    """A clock that only steps move, 30 seconds each: the third would end after 90."""
+    now = 0.0
+    forward = NPT.forward
+
+    def slow(*arguments):
+        nonlocal now
+        now += 30
+        return forward(*arguments)
+
+    monkeypatch.setattr(NPT, "forward", slow)
+    monkeypatch.setattr(nptad.training.loop.time, "monotonic", lambda: now)
+    history = train(stack([0]), data(1), time_limit=80.0)
+    assert [entry["seconds"] for entry in history] == [30, 60]
+    assert {entry["planned"] for entry in history} == {SETTINGS.n_steps}
+
+
 def test_infinite_loss_stops_with_advice():
     settings = Settings(embedding_dim=8, n_steps=500, learning_rate=1e12)
     with pytest.raises(TrainingError, match="smaller learning_rate"):

@@ -18,8 +18,8 @@ import pytest
 from web_client import open_browser
 
 from chromium import ARGUMENTS, CHROMIUM
+from nptad.http.addresses import hosts_for
 from nptad.io.read import read_table
-from nptad.web.security import hosts_for
 
 pytestmark = pytest.mark.skipif(not CHROMIUM.exists(), reason=f"there is no browser at {CHROMIUM}")
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
@@ -156,6 +156,10 @@ def test_the_example_from_start_to_report(page, tmp_path):
     assert {path.name for path in tmp_path.iterdir()} == {
         f"parcels-example-{kind}" for kind in ("scores.csv", "scores.parquet", "model.zip")
     }
+
+    page.click(".found tbody tr:first-child button:text-is('This is fine')")
+    page.click(".found tbody tr:first-child button:text-is('Take back')")
+    page.wait_for_selector(".found tbody tr:first-child button:text-is('An anomaly')")
 
     with page.expect_popup() as opened:
         page.click("text=Open the report")

@@ -16,8 +16,8 @@ import uvicorn
 from cyclopts import App
 
 from nptad.errors import InputError
+from nptad.http.addresses import url_host
 from nptad.web import command as web_cli
-from nptad.web.security import url_host
 
 
 @pytest.fixture

@@ -34,6 +34,21 @@ def test_a_job_from_upload_to_download(browser):
         assert answer.headers["content-disposition"] == f'attachment; filename="wine-{kind}"'
 
 
+def test_what_is_said_about_a_row_reaches_the_worker(browser):
+    job = browser.new_job()
+    assert browser.post(f"/jobs/{job.id}/judge", {"row": "3", "verdict": "fine"}).status_code == 400  # not done yet
+    browser.post(f"/jobs/{job.id}/run")
+    browser.wait_for(job, "done")
+    answer = browser.post(f"/jobs/{job.id}/judge", {"row": "3", "verdict": "fine"})
+    assert (answer.status_code, answer.url.path) == (200, f"/jobs/{job.id}")
+    assert (browser.site.store.path(job) / "said").read_text() == "3 fine"
+    refused = browser.post(f"/jobs/{job.id}/judge", {"row": "5", "verdict": "anomaly"})
+    assert refused.status_code == 400
+    assert "Row 5 is common." in refused.text
+    for row, verdict in (("x", "fine"), ("-1", "fine"), ("9" * 20, "fine"), ("3", "other")):
+        assert browser.post(f"/jobs/{job.id}/judge", {"row": row, "verdict": verdict}).status_code == 400
+
+
 def test_jobs_run_one_at_a_time_in_the_order_of_their_start(browser):
     first, second, third = (browser.new_job(f"{name}.csv") for name in ("endless", "second", "third"))
     for job in (first, third, second):

@@ -14,12 +14,14 @@ from fastapi.routing import APIRoute
 from starlette.datastructures import Headers
 from web_client import open_browser, serving
 
+from nptad.http.addresses import hosts_for
 from nptad.web import app as web_app
 from nptad.web.app import Config, create_app
 from nptad.web.jobs import Store
-from nptad.web.security import HEADERS, PAGE_POLICY, Sessions, hosts_for
+from nptad.web.security import HEADERS, PAGE_POLICY, Sessions
 
-ACTIONS = ("/jobs", "/example", *(f"/jobs/{{}}/{what}" for what in ("run", "again", "copy", "cancel", "delete")))
+OF_A_JOB = ("run", "judge", "again", "copy", "cancel", "delete")
+ACTIONS = ("/jobs", "/example", *(f"/jobs/{{}}/{what}" for what in OF_A_JOB))
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,8 @@ import httpx
 import pytest
 from web_client import open_browser
 
-from nptad.web import security, serving
+from nptad.http import connections
+from nptad.web import security
 
 resource = pytest.importorskip("resource", reason="this system has no limits of a process")
 
@@ -27,7 +28,7 @@ UPLOAD = b"POST /jobs HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100000\r\n\
 @pytest.fixture
 def hurried(monkeypatch, tmp_path):
     """A server with little patience."""
-    monkeypatch.setattr(serving, "PATIENCE_SECONDS", 0.3)
+    monkeypatch.setattr(connections, "PATIENCE_SECONDS", 0.3)
     with open_browser(tmp_path / "home") as browser:
         yield browser
 
@@ -122,7 +123,7 @@ def test_a_client_that_takes_no_answer_is_cut_off(hurried, tmp_path):
 
 
 def test_the_one_that_waits_longest_makes_room(monkeypatch, tmp_path):
-    monkeypatch.setattr(serving, "most_connections", lambda: 5)
+    monkeypatch.setattr(connections, "most_connections", lambda: 5)
     with open_browser(tmp_path / "home") as browser, ExitStack() as stack:
         silent = [stack.enter_context(connected(browser)) for _ in range(12)]
         assert is_closed(silent[0])

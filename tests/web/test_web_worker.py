@@ -7,6 +7,7 @@ import io
 import json
 import os
 import re
+import shutil
 import zipfile
 
 import numpy as np
@@ -29,6 +30,7 @@ from nptad.web.choices import (
     parse_choices,
 )
 from nptad.web.columns import describe_columns
+from nptad.web.judging import judge
 from nptad.web.pace import Pace, expected_work
 from nptad.web.pages import PHASES, render
 from nptad.web.runner import WORKER
@@ -288,13 +290,37 @@ def done(tmp_path_factory):
     return directory, outcome, messages
 
 
+def test_what_the_user_says_about_a_row_changes_the_kept_model(done, tmp_path):
+    shutil.copytree(done[0], tmp_path / "job")
+    result, odd = tmp_path / "job" / jobs.RESULT, read_table(done[0] / jobs.TABLE).slice(7, 1)
+
+    def say(verdict, row=8):
+        judge(directory=str(tmp_path / "job"), row=row, verdict=verdict)
+        with zipfile.ZipFile(result / jobs.MODEL) as archive:
+            archive.extractall(tmp_path / verdict)
+        rows = json.loads((result / jobs.DIGEST).read_text())["rows"]
+        verdicts = [entry.get("verdict") for entry in rows if entry["row"] == 8]
+        return float(-nptad.load(tmp_path / verdict / "model").score_samples(odd)[0]), verdicts
+
+    fine, verdicts = say("fine")
+    assert verdicts == ["fine"]
+    anomaly, verdicts = say("anomaly")
+    assert verdicts == ["anomaly"]
+    before, verdicts = say("undo")
+    assert verdicts == [None]
+    assert fine < 0.01 < before
+    assert anomaly > before - 0.11  # so odd by itself that likeness adds nothing
+    with pytest.raises(InputError, match="Row 999 is not listed"):
+        say("fine", 999)
+
+
 def test_the_job_finds_the_odd_row_and_says_why(done):
     directory, outcome, _ = done
     digest = json.loads((directory / jobs.RESULT / jobs.DIGEST).read_text())
     row, n_flagged = digest["rows"][0], digest["n_flagged"]
     assert 1 <= n_flagged == len(digest["rows"]) <= 2  # the odd row, and at most one beside it
     assert outcome["headline"] == plural(n_flagged, "row") + " flagged"
-    assert (row["row"], row["names"], row["label"]) == (7, ["row 7"], 1)
+    assert (row["row"], row["names"], row["label"]) == (8, ["row 7"], 1)
     assert row["sentences"][0][0] in (["column", "x"], ["column", "y"])
 
 

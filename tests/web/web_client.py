@@ -14,9 +14,9 @@ from typing import Any
 import httpx
 from fastapi import FastAPI
 
+from nptad.http.connections import make_server
 from nptad.web.app import Config, create_app
 from nptad.web.jobs import Job
-from nptad.web.serving import make_server
 
 
 class Browser:

@@ -37,6 +37,11 @@ DIGEST = {
 
 def stub_work(server: Parent) -> None:
     task, tell = server.receive()[0], server.send
+    if task["do"] == "judge":
+        said = f"{task['row']} {task['verdict']}"
+        tell({"failed": "Row 5 is common."} if task["row"] == 5 else {"done": {}})
+        (Path(task["directory"]) / "said").write_text(said)
+        return
     directory, name = Path(task["directory"]), task["name"]
     if name.startswith("crash-at-once"):
         os.kill(os.getpid(), signal.SIGKILL)

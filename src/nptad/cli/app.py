@@ -7,14 +7,21 @@ import sys
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import asdict
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from cyclopts import App
 
-from nptad.cli.arguments import check_places, column_uses, refuse_mixture, refuse_two_results, row_numbers, writes_parts
+from nptad.cli.arguments import (
+    check_places,
+    column_uses,
+    refuse_mixture,
+    refuse_two_results,
+    refuse_with_stream,
+    row_numbers,
+    writes_parts,
+)
 from nptad.cli.ending import one_line_at_the_end
 from nptad.cli.parameters import (
     As,
@@ -31,15 +38,17 @@ from nptad.cli.parameters import (
     TableFile,
     TimeLimit,
 )
+from nptad.cli.reading import read_data
 from nptad.errors import InputError
-from nptad.memory import memory_explained, require_libraries
+from nptad.memory import memory_explained
 from nptad.training.launch import is_launched, launched_rank, run_together, take_part
 from nptad.wording import visible
 
 if TYPE_CHECKING:
-    from pyarrow import Table
-
     from nptad.detector import NPTAD
+
+FIRST_ROW = 1
+"""The number of the first row of a table, as spreadsheets and databases count."""
 
 app = App(
     name="nptad",
@@ -106,7 +115,7 @@ def detect(
     check_places(output, report)
     if model is not None:
         require_room(model)
-    table, ignored = _read(data, ignore, sheet)
+    table, ignored = read_data(data, ignore, sheet)
 
     # What imports torch, only after the cheap mistakes have been told.
     from nptad.cli.terminal import print_anomalies, print_json, print_quality
@@ -120,6 +129,7 @@ def detect(
         ignore=ignored,
         label=label,
         share=share,
+        first_row=FIRST_ROW,
         explain_at_least=max(top, EXPLAINED_ROWS),
         explain_at_most=None if output is not None else LISTED_ROWS,
     )
@@ -135,7 +145,7 @@ def detect(
             print_json(summary)
     if output == "-" or json:
         return
-    print_anomalies(result.explanation[: max(top, 1)], result.detection, result.carried)
+    print_anomalies(result.explanation[: max(top, 1)], result)
     if result.labels is not None:
         print_quality(result.detection, result.labels)
 
@@ -213,6 +223,7 @@ def score(
     /,
     *,
     output: TableFile = "-",
+    report: Path | None = None,
     fdr: float | None = None,
     false_alarm_rate: float | None = None,
     reasons: bool = False,
@@ -220,6 +231,7 @@ def score(
     ignore: Ignore = "",
     label: Label = None,
     strict: Strict = False,
+    stream: bool = False,
     jobs: Jobs | None = None,
     engine: Literal["local", "ray"] = "local",
     device: Device = "auto",
@@ -229,7 +241,7 @@ def score(
     """Score the rows of a table with a saved model.
 
     With a directory as output, files of any size are scored part by part. If the command was stopped, run it again: it
-    continues.
+    continues. With `--stream`, each JSON line on standard input becomes a JSON line on standard output at once.
 
     Parameters
     ----------
@@ -239,6 +251,8 @@ def score(
     output : str
         File for the score, p-value and flag of every row, also at s3:// or gs://; `-` for CSV on standard output. A
         directory (an existing one, or a name that ends with `/`) gets Parquet parts.
+    report : Path
+        Write a report to this HTML file. Not with a directory.
     fdr : float
         Flag at this false discovery rate instead: the share of normal rows among the flagged rows, on average. Not
         with a directory.
@@ -246,6 +260,9 @@ def score(
         Share of the normal rows to flag; by default 0.01.
     reasons : bool
         Write the reasons of the flagged rows.
+    stream : bool
+        Score JSON lines as they arrive on standard input, until it ends or the command is stopped. A line that cannot
+        be read becomes a line with an `error`.
     jobs : int
         With a directory: number of processes; by default one for each core, or one for each GPU.
     engine : {"local", "ray"}
@@ -253,7 +270,14 @@ def score(
     json : bool
         Print a summary as JSON on standard output; needs an output file.
     """
-    refuse_mixture(data, output, sheet, fdr, label, jobs, engine, json)
+    if stream:
+        refused = {"--fdr": fdr, "--label": label, "--sheet": sheet, "--strict": strict, "--jobs": jobs, "--json": json}
+        refuse_with_stream(data, output, {**refused, "--engine ray": engine == "ray"})
+        from nptad.cli.stream import run_stream
+
+        run_stream(model, ignore, false_alarm_rate, reasons, device, quiet)
+        return
+    refuse_mixture(data, output, report, sheet, fdr, label, jobs, engine, json)
     if writes_parts(output):
         from nptad.scale.arrow import ScoringOptions
         from nptad.scale.bigfiles import find_files
@@ -265,11 +289,12 @@ def score(
         _score_in_parts(options, files, output, jobs, engine, quiet, json)
         return
     from nptad.io.formats import output_format
+    from nptad.io.places import name_of
     from nptad.io.write import write_table
 
     output_format(output)
-    check_places(output)
-    table, ignored = _read(data, ignore, sheet, model)
+    check_places(output, report)
+    table, ignored = read_data(data, ignore, sheet, model)
 
     from nptad.cli.terminal import console_for_notes, counts, print_json, print_quality
     from nptad.detector import load
@@ -284,8 +309,13 @@ def score(
         false_alarm_rate=false_alarm_rate,
         reasons=reasons,
         strict=strict,
+        first_row=FIRST_ROW,
     )
     write_table(result.table(), output)
+    if report is not None:
+        from nptad.report import summarise, write_report
+
+        write_report(summarise(result, source=Path(name_of(data)).name), report)
     if json:
         print_json(counts(result.detection, result.labels))
     elif not quiet:
@@ -316,22 +346,23 @@ def explain(
     data : str
         Table: a file or any other source that `nptad detect` takes; `-` for standard input.
     rows : str
-        Row numbers, counted from 0, such as `3,17` or `5-9`.
+        Row numbers as the other commands print them, counted from 1 below the header, such as `3,17` or `5-9`.
     json : bool
         Print as JSON.
     """
-    from nptad.tables.selection import select_columns
+    from nptad.tables.selection import require_columns
 
-    features = select_columns(*_read(data, ignore, sheet, model)).features
-    chosen = row_numbers(rows, features.num_rows)
+    table, ignored = read_data(data, ignore, sheet, model)
+    require_columns(ignored, table.column_names)
+    chosen = row_numbers(rows, table.num_rows)
 
-    from nptad.cli.terminal import print_explanation, print_json
+    from nptad.cli.terminal import explained_rows, print_explanation, print_json
     from nptad.detector import load
     from nptad.pipeline import explain_table
 
-    explanation = explain_table(load(model, device), features, chosen)
+    explanation = explain_table(load(model, device), table, chosen, ignore=ignored, first_row=FIRST_ROW)
     if json:
-        print_json([asdict(why) for why in explanation])
+        print_json(explained_rows(explanation))
     else:
         print_explanation(explanation)
 
@@ -360,6 +391,17 @@ def demo(*, seed: Seed = 0) -> None:
     run_demo(seed)
 
 
+app.command("nptad.cli.living:update", help="Add normal rows to a saved model, without learning the columns again.")
+app.command("nptad.cli.living:feedback", help="Tell a saved model which rows are fine and which are anomalies.")
+app.command("nptad.cli.monitor:monitor", help="Show how flags, scores and columns of scored files change over time.")
+app.command(
+    "nptad.service.command:api",
+    help="""Score rows over HTTP with a saved model: JSON, CSV, Parquet or Arrow in, scores and reasons out.
+
+    Its page /docs says how. Clients show a token, which stands in the environment variable NPTAD_TOKEN or in a file;
+    only on an address of this machine there need not be one. SIGHUP, or another model in the same directory, loads the
+    model anew. After SIGTERM the requests that are under way are answered.""",
+)
 app.command("nptad.web.command:serve", help="Find anomalies in the browser: drop a table on a page.")
 if find_spec("pooch") and find_spec("psutil"):  # the extra `bench` is installed
     app.command(
@@ -408,33 +450,22 @@ def _fit(
     data: str, model: str, ignore: str, sheet: str | None, checkpoint: str | None, **choices: Any
 ) -> dict[str, Any] | None:
     """Fit and save a model; what was learnt, or None if another process trains with this one and saves it."""
-    from nptad.pipeline import set_aside
+    from nptad.pipeline import read_numbered, set_aside
     from nptad.tables.selection import require_columns
     from nptad.training.distributed import joined
 
     with joined(choices["device"]) as ranks:
-        table, ignored = _read(data, ignore, sheet)
+        table, ignored = read_data(data, ignore, sheet)
         require_columns(ignored, table.column_names)
         detector = _detector(table.column_names, **choices)
         set_aside(detector, ignored)
-        detector.fit(table, checkpoint=checkpoint)
+        detector.fit(read_numbered(table, FIRST_ROW), checkpoint=checkpoint)
     if not ranks.is_first:
         return None
     detector.save(model)
     if checkpoint is not None:
         Path(checkpoint).unlink(missing_ok=True)  # not before all that was learnt is in the model
     return _facts(detector)
-
-
-def _read(data: str, ignore: str, sheet: str | None, model: Path | None = None) -> tuple[Table, list[str]]:
-    """A table, and the names of its columns to ignore; one that a model is to score is read like its training table."""
-    from nptad.io.sources import read_source
-    from nptad.models.folder import read_schema
-    from nptad.tables.selection import column_names
-
-    table, keys = read_source(data, () if model is None else read_schema(model).text_columns, sheet)
-    require_libraries()
-    return table, [*keys, *column_names(ignore, table.column_names)]
 
 
 def _detector(
@@ -482,6 +513,7 @@ def _facts(detector: NPTAD) -> dict[str, Any]:
     network = trained and {
         "members": trained.ensemble.n_members,
         "training_steps": len(trained.history),
+        "planned_steps": trained.settings.n_steps,
         "final_loss": trained.history[-1]["loss"],
         "settings": trained.settings.to_dict(),
     }
@@ -489,5 +521,8 @@ def _facts(detector: NPTAD) -> dict[str, Any]:
         "rows": schema.n_rows,
         "columns": [{"name": str(c.name), "kind": c.kind, "role": c.role} for c in schema.columns],
         "threshold": -detector.offset_,
+        "changes": len(detector.feedback_),
+        "fit_again": detector.upkeep_.is_due,
+        "upkeep": detector.upkeep_.text(),
         "network": network,
     }

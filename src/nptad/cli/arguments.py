@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, get_args
 
 from nptad.errors import InputError
-from nptad.io.atomic import require_writable_parent
+from nptad.io.atomic import followed, require_writable_parent
 from nptad.io.places import is_url, query_of
 from nptad.io.remote import require_remote_room
 from nptad.wording import plural
@@ -19,23 +19,24 @@ if TYPE_CHECKING:
     from nptad.tables.schema import Use
 
 
-def row_numbers(text: str, n_rows: int) -> list[int]:
-    """The row numbers in a list of numbers and ranges, counted from 0.
+def row_numbers(text: str, n_rows: int, option: str = "--rows") -> list[int]:
+    """The positions of the rows in a list of numbers and ranges, which count from 1; messages name the ``option``.
 
     >>> row_numbers("3,5-7", 10)
-    [3, 5, 6, 7]
+    [2, 4, 5, 6]
     """
     rows: list[int] = []
     for part in filter(None, map(str.strip, text.split(","))):
         found = re.fullmatch(r"([0-9]+)(?:-([0-9]+))?", part)
         first, last = (int(found[1]), int(found[2] or found[1])) if found else (1, 0)
         if first > last:
-            raise InputError(f"--rows {text!r} is not a list of row numbers such as 3,17 or 5-9.")
-        if last >= n_rows:
-            raise InputError(f"There is no row {last}: the table has {plural(n_rows, 'row')}, counted from 0.")
-        rows += range(first, last + 1)
+            raise InputError(f"{option} {text!r} is not a list of row numbers such as 3,17 or 5-9.")
+        if not 1 <= first <= last <= n_rows:
+            none = last if last > n_rows else first
+            raise InputError(f"There is no row {none}: the table has {plural(n_rows, 'row')}, counted from 1.")
+        rows += range(first - 1, last)
     if not rows:
-        raise InputError("--rows is empty; give row numbers such as 3,17 or 5-9.")
+        raise InputError(f"{option} is empty; give row numbers such as 3,17 or 5-9.")
     return rows
 
 
@@ -71,7 +72,7 @@ def check_places(*places: str | PathLike[str] | None) -> None:
         if path.is_dir():
             raise InputError(f"{place} cannot be written: it is a directory; give a file name.")
         if not path.exists() or path.is_file():  # a file is replaced, so its directory must be writable
-            require_writable_parent(path.resolve())
+            require_writable_parent(followed(path))
         elif not os.access(path, os.W_OK):
             raise InputError(f"{place} cannot be written: Permission denied.")
 
@@ -84,6 +85,7 @@ def writes_parts(output: str) -> bool:
 def refuse_mixture(
     data: str,
     output: str,
+    report: Path | None,
     sheet: str | None,
     fdr: float | None,
     label: str | None,
@@ -102,6 +104,8 @@ def refuse_mixture(
             raise InputError(
                 "--label needs all rows at once, not a directory of parts; use --ignore to keep the column."
             )
+        if report is not None:
+            raise InputError("--report needs all rows at once, not a directory of parts; give an output file.")
         if data == "-" or is_url(data) or query_of(data) is not None or sheet is not None:
             raise InputError("Only files of this machine can be scored in parts, no workbooks; give an output file.")
         return
@@ -110,6 +114,15 @@ def refuse_mixture(
     if jobs is not None or engine != "local":
         raise InputError("--jobs and --engine need a directory as output, such as --output scores/.")
     refuse_two_results(output, json)
+
+
+def refuse_with_stream(data: str, output: str, refused: dict[str, object]) -> None:
+    """Refuse what a stream cannot have: files, and options (by their names) that need all rows at once."""
+    if (data, output) != ("-", "-"):
+        raise InputError("--stream reads JSON lines from standard input and writes to standard output; give - as data.")
+    given = [name for name, value in refused.items() if value]
+    if given:
+        raise InputError(f"{given[0]} is not for --stream, whose rows are judged one by one.")
 
 
 def refuse_two_results(output: str | None, json: bool) -> None:

@@ -39,7 +39,7 @@ def run_demo(seed: int = 0) -> None:
     console.print(f"Learning from {len(train)} wines of two cultivars, {train.shape[1]} measurements each.")
     started = time.perf_counter()
     detector = NPTAD(random_state=seed, verbose=True).fit(train)
-    result = score_table(detector, test, ignore=["wine", "third cultivar"], false_alarm_rate=0.05)
+    result = score_table(detector, test, ignore=["wine", "third cultivar"], false_alarm_rate=0.05, first_row=1)
     seconds = time.perf_counter() - started
 
     quality = ranking_metrics(truth, result.detection.score)
@@ -48,4 +48,4 @@ def run_demo(seed: int = 0) -> None:
         f"AUROC {100 * quality['auroc']:.1f}% ({duration(seconds)})."
     )
     shown = result.detection.ranking()[:10]
-    print_anomalies(explain_table(detector, result.columns, shown, result.detection), result.detection, result.carried)
+    print_anomalies(explain_table(detector, result.columns, shown, result.detection), result)

@@ -30,7 +30,7 @@ Label = Annotated[
 Network = Annotated[
     bool, Parameter(help="Train the Non-Parametric Transformer and score by it, as in the paper; takes minutes.")
 ]
-TimeLimit = Annotated[float | None, Parameter(help="Limit of the time that a network is trained, in seconds.")]
+TimeLimit = Annotated[float | None, Parameter(help="Seconds that fitting a network may take.")]
 Device = Annotated[str, Parameter(help="Device to compute on, such as `cpu` or `cuda`.")]
 Sheet = Annotated[str | None, Parameter(help="Sheet of an Excel workbook; by default the first that is not hidden.")]
 Quiet = Annotated[bool, Parameter(help="Do not print progress bars and notes.")]

@@ -38,7 +38,7 @@ class Batch:
             column = self._schema.used[j]
             rows = np.flatnonzero(np.isinf(x[:, j]))
             seen = cell(cells.shown(column, int(rows[0])), FEW_LETTERS)
-            count, first = self._unreadable.get(column.name, (0, f"{seen!r} in row {raw.first_row + rows[0]:,}"))
+            count, first = self._unreadable.get(column.name, (0, f"{seen!r} in row {raw.identity.label(int(rows[0]))}"))
             self._unreadable[column.name] = count + len(rows), first
         step = max(1, -(-len(x) // MOST_ROWS))
         self._kept.append((raw.first_row + np.arange(0, len(x), step), x[::step]))
@@ -71,7 +71,9 @@ class Batch:
             counts = np.bincount(columns, minlength=x.shape[1])
             most = int(counts.argmax()) if counts.max() > len(flagged) / 2 else None
         used = self._schema.used
-        return tuple(_sentence(used[c.column], c, x[:, c.column], rows[:, c.column], c.column == most) for c in changes)
+        return tuple(
+            change_text(used[c.column], c, x[:, c.column], rows[:, c.column], c.column == most) for c in changes
+        )
 
 
 def training_cells(schema: Schema, rows: np.ndarray) -> TrainingCells:
@@ -88,7 +90,8 @@ def training_cells(schema: Schema, rows: np.ndarray) -> TrainingCells:
     )
 
 
-def _sentence(column: Column, change: Change, x: np.ndarray, training: np.ndarray, most_flags: bool) -> str:
+def change_text(column: Column, change: Change, x: np.ndarray, training: np.ndarray, most_flags: bool = False) -> str:
+    """A sentence about a column whose encoded cells ``x`` differ from those of training rows."""
     share = f"{change.count:,} of {change.of:,}"
     before = "none" if not change.before else percent(change.before)
     if change.kind == "unreadable":

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from html import escape
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from nptad import notebook
 from nptad.errors import NPTADError
 from nptad.explain.sentences import interval_text
-from nptad.tables.schema import Category
+from nptad.tables.identity import Identity, title
 from nptad.wording import FEW_LETTERS, cell, estimate, figure, percent, plural, shorten, similar_rows
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ SHOWN_ROWS = 20
 """Rows that a notebook shows."""
 
 
-def encodable(value: Category | int | None) -> str | None:
+def encodable(value: Any) -> str | None:
     """The value as text that UTF-8 can encode, unlike some Python strings; None stays None."""
     return None if value is None else str(value).encode(errors="replace").decode()
 
@@ -66,43 +66,43 @@ def plot_row(row: RowExplanation | None) -> Axes:
         axes.text(0, place, f" {values}", va="center", size="small", parse_math=False, in_layout=False)
     axes.invert_yaxis()
     axes.set_xlabel("contribution to the score")
-    axes.set_title("No row to explain" if row is None else f"Row {row.row}: score {figure(row.score)}")
+    axes.set_title(
+        "No row to explain" if row is None else f"{title(row.called, row.key)}: score {figure(row.score)}",
+        parse_math=False,
+    )
     axes.spines[["top", "right"]].set_visible(False)
     return axes
 
 
-def rows_html(rows: Sequence[RowExplanation]) -> str:
+def rows_html(rows: Sequence[RowExplanation], training: Identity, more: str = "") -> str:
     """A self-contained piece of HTML, without scripts; all names and cells are escaped."""
-    return f'<div style="font-family:sans-serif">{"".join(_row_html(row) for row in rows)}</div>'
+    parts = [part for row in rows for part in _row_html(row, training)]
+    return notebook.block(*parts, *([notebook.paragraph(more)] if more else []))
 
 
-def _row_html(row: RowExplanation) -> str:
+def _row_html(row: RowExplanation, training: Identity) -> list[str]:
     lines = _shown_cells(row)
     largest = max((contribution for _, contribution, _ in lines), default=0.0) or 1.0
-    cells = "".join(
-        f'<tr><td style="text-align:left">{escape(name)}</td><td>{figure(contribution)}</td>'
-        f'<td style="text-align:left"><div style="background:#a9c6e3;height:.8em;'
-        f'width:{max(contribution, 0) / largest * 8:.2f}em"></div></td>'
-        f'<td style="text-align:left">{escape(values)}</td></tr>'
+    cells = [
+        [name, figure(contribution), notebook.Bar(max(contribution, 0) / largest), values]
         for name, contribution, values in lines
-    )
-    nearest = (
-        f"<p>The nearest training row is {row.nearest.row}, at {figure(row.nearest.distance, 2)} times the usual "
-        "distance.</p>"
-        if row.nearest
-        else ""
-    )
-    views = ", ".join(f"{escape(name)} {figure(part)}" for name, part in row.by_view.items())
-    by_view = f"<p>Contribution of each view: {views}.</p>" if views else ""
-    rows = ", ".join(f"{training.row} ({percent(training.weight)})" for training in row.attended_rows)
-    attended = (
-        f"<p>Attended training rows: {rows}. All training rows together have {percent(row.training_share)} of the "
-        "attention; the row itself has the rest.</p>"
-        if rows
-        else ""
-    )
-    return (
-        f'<p><b>Row {row.row}</b>: score {figure(row.score)}</p><table><tr><th style="text-align:left">column</th>'
-        f'<th>contribution</th><th></th><th style="text-align:left">seen and expected</th></tr>{cells}</table>'
-        f"{by_view}{nearest}{attended}"
-    )
+    ]
+    parts = [
+        notebook.heading(f"{title(row.called, row.key)}: score {figure(row.score)}"),
+        notebook.table(["column", "contribution", "", "seen and expected"], cells, numbers=["contribution"]),
+    ]
+    if row.by_view:
+        views = ", ".join(f"{name} {figure(part)}" for name, part in row.by_view.items())
+        parts.append(notebook.paragraph(f"Contribution of each view: {views}."))
+    if row.nearest:
+        nearest, distance = cell(training.label(row.nearest.row)), figure(row.nearest.distance, 2)
+        said = f"The nearest training row is {nearest}, at {distance} times the usual distance."
+        parts.append(notebook.paragraph(said))
+    if row.attended_rows:
+        attended = ", ".join(f"{cell(training.label(a.row))} ({percent(a.weight)})" for a in row.attended_rows)
+        said = (
+            f"Attended training rows: {attended}. All training rows together have {percent(row.training_share)} of the "
+            "attention; the row itself has the rest."
+        )
+        parts.append(notebook.paragraph(said))
+    return parts

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, overload
 
 from nptad.tables.frames import build_frame
+from nptad.tables.identity import Identity
 from nptad.tables.schema import Category
+from nptad.tables.selection import named_beside
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -119,6 +121,17 @@ class RowExplanation:
     """The median number of missing cells of a training row; None if missing cells are no reason, or with a network."""
     unlike: bool = False
     """Whether the row would be odd without its suspicious cells too: it is unlike any training row as a whole."""
+    known_anomaly: int | None = None
+    """The record (``feedback_``) of the rejected row that the row is like; None if it is like none."""
+    label: int | str | None = None
+    """What the table calls the row: its label in the index of a frame of pandas, or its number."""
+    key: dict[str, Any] = field(default_factory=dict)
+    """The cells of the row in the columns that were set aside, such as IDs; three at most."""
+
+    @property
+    def called(self) -> int | str:
+        """The label, or the position."""
+        return self.row if self.label is None else self.label
 
 
 @dataclass(frozen=True)
@@ -128,26 +141,37 @@ class Explanation(Sequence[RowExplanation]):
     rows: tuple[RowExplanation, ...]
     backend: str
     """Library of the frame that :meth:`frame` makes."""
+    training: Identity = field(repr=False, default_factory=Identity)
+    """What the training rows are called where the explanation is shown."""
 
     @overload
     def __getitem__(self, index: int) -> RowExplanation: ...
     @overload
     def __getitem__(self, index: slice) -> Explanation: ...
     def __getitem__(self, index: int | slice) -> RowExplanation | Explanation:
-        return Explanation(self.rows[index], self.backend) if isinstance(index, slice) else self.rows[index]
+        return replace(self, rows=self.rows[index]) if isinstance(index, slice) else self.rows[index]
 
     def __len__(self) -> int:
         return len(self.rows)
 
+    def identified(self, identity: Identity) -> Explanation:
+        """The same with what the table calls the rows, given by their positions."""
+        rows = (replace(why, label=identity.label(why.row), key=identity.key(why.row)) for why in self.rows)
+        return replace(self, rows=tuple(rows))
+
     def frame(self) -> Any:
         """One line for each cell, as a frame of the kind that was explained.
 
-        Columns: row, column, contribution, seen, expected, probability, nearest. Values of the table are text, since
-        its columns differ in type; :attr:`RowExplanation.reasons` has the values themselves.
+        Columns: row (its label or number), the key columns, column, contribution, seen, expected, probability, nearest.
+        Values of the table are text, since its columns differ in type; :attr:`RowExplanation.reasons` has the values
+        themselves.
         """
-        cells = [(row.row, reason) for row in self.rows for reason in row.reasons]
+        cells = [(row, reason) for row in self.rows for reason in row.reasons]
+        called = [row.called for row, _ in cells]
+        numbered = all(isinstance(name, int) for name in called)
+        key_names = list(self.rows[0].key) if self.rows else []
         columns: dict[str, tuple[type, list[Any]]] = {
-            "row": (int, [row for row, _ in cells]),
+            "row": (int, called) if numbered else (str, [encodable(name) for name in called]),
             "column": (str, [encodable(reason.column) for _, reason in cells]),
             "contribution": (float, [reason.contribution for _, reason in cells]),
             "seen": (str, [encodable(reason.seen) for _, reason in cells]),
@@ -155,7 +179,10 @@ class Explanation(Sequence[RowExplanation]):
             "probability": (float, [reason.probability for _, reason in cells]),
             "nearest": (str, [encodable(reason.nearest) for _, reason in cells]),
         }
-        return build_frame(self.backend, columns)
+        columns = named_beside(key_names, columns)
+        first = next(iter(columns))
+        keys = {name: (str, [encodable(row.key[name]) for row, _ in cells]) for name in key_names}
+        return build_frame(self.backend, {first: columns.pop(first), **keys, **columns})
 
     def plot(self, row: int = 0) -> Axes:
         """Draw the contributions of one row's cells, with seen and expected values; needs matplotlib.
@@ -169,8 +196,8 @@ class Explanation(Sequence[RowExplanation]):
 
     def html(self) -> str:
         """A self-contained piece of HTML, without scripts; all names and cells are escaped."""
-        return rows_html(self.rows)
+        return rows_html(self.rows, self.training)
 
     def _repr_html_(self) -> str:
         more = len(self) - SHOWN_ROWS
-        return self[:SHOWN_ROWS].html() + (f"<p>... and {more:,} more rows</p>" if more > 0 else "")
+        return rows_html(self.rows[:SHOWN_ROWS], self.training, f"... and {more:,} more rows" if more > 0 else "")

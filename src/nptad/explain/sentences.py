@@ -1,16 +1,13 @@
-"""Results in one sentence: how many rows are flagged, and the reasons for one row."""
+"""The reasons for one row in one sentence."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from nptad.explain.suspicious import MISFIT
-from nptad.scoring.views import UnseenValues
-from nptad.wording import FEW_LETTERS, cell, estimate, percent, plural, shorten, similar_rows
+from nptad.wording import FEW_LETTERS, cell, estimate, percent, shorten, similar_rows
 
 if TYPE_CHECKING:
     from nptad.explain.result import CellReason, RowExplanation, SimilarValues
-    from nptad.scoring.calibrate import Detection
     from nptad.tables.schema import Category
 
 Piece = tuple[str, str]
@@ -25,25 +22,10 @@ _REASONS = 3
 _LEAST_OF_FIRST = 0.1
 """A reason is named if its contribution is at least this share of the first one's."""
 
-
-def headline(detection: Detection) -> str:
-    """The result in one sentence, without a full stop.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from nptad.scoring.calibrate import Detection
-    >>> found = Detection(np.ones(40), np.ones(40), np.arange(40) < 1, 0.01, "false_alarm_rate", 0.01, "pandas")
-    >>> headline(found)
-    '1 of 40 rows looks anomalous at a false-alarm rate of 1%'
-    """
-    n_flagged, rows = int(detection.anomaly.sum()), plural(len(detection.score), "row")
-    which = f"{n_flagged:,} of {rows} look{'s' * (n_flagged == 1)}" if n_flagged else f"None of {rows} looks"
-    rate = percent(detection.rate)
-    if detection.rule == "share":
-        return f"{n_flagged:,} of {rows} {'is' if n_flagged == 1 else 'are'} flagged, the share of {rate} asked for"
-    rule = "false discovery rate" if detection.rule == "fdr" else "false-alarm rate"
-    return f"{which} anomalous at a {rule} of {rate}"
+# Of modules that import torch; the page shows reasons without it.
+_ODD_TIMES = "hour and weekday"  # OddTimes.name
+_UNSEEN = "values never seen"  # UnseenValues.name
+_MISFIT = "does not fit the other cells"  # nptad.explain.suspicious.MISFIT
 
 
 def reasons_text(why: RowExplanation) -> str:
@@ -69,11 +51,13 @@ def reasons_text(why: RowExplanation) -> str:
 def sentences(why: RowExplanation) -> list[Sentence]:
     """The same, as sentences without full stops, in pieces that a page can mark."""
     suspicious = [reason for reason in why.reasons if reason.suspicious]
+    known = f"like a known anomaly (record {why.known_anomaly})"
+    like: list[Sentence] = [] if why.known_anomaly is None else [[("", known)]]
     if not suspicious:
         least = _LEAST_OF_FIRST * why.reasons[0].contribution if why.reasons else 0.0
         rest = [reason for reason in why.reasons[1:_REASONS] if reason.contribution >= least]
-        return [_sentence([reason]) for reason in (*why.reasons[:1], *rest)]
-    found: list[Sentence] = []
+        return like + [_sentence([reason]) for reason in (*why.reasons[:1], *rest)]
+    found: list[Sentence] = list(like)
     n_empty = sum(reason.seen is None for reason in why.reasons)
     if n_empty > 1 and why.usual_gaps is not None:
         found.append([("", f"{n_empty} of {len(why.reasons)} cells are empty, usual is {why.usual_gaps}")])
@@ -98,9 +82,11 @@ def _sentence(reasons: list[CellReason]) -> Sentence:
     first, several = reasons[0], len(reasons) > 1
     pieces = [*_listed([[("column", shorten(str(reason.column), FEW_LETTERS))] for reason in reasons])]
     pieces += [("", " are " if several else " is "), ("cell", _seen(first))]
-    if all(reason.oddity == UnseenValues.name for reason in reasons):
+    if all(reason.oddity == _UNSEEN for reason in reasons):
         pieces.append(("", ", never seen in training"))
-    if first.similar is None:
+    if _ODD_TIMES in (first.view, first.oddity):
+        pieces.append(("", ", an hour or a weekday that hardly any row has"))
+    elif first.similar is None:
         pieces += _expectation(first)
     elif _is_unlike(first):
         values = _listed([[("cell", estimate(reason.expected, FEW_LETTERS))] for reason in reasons])
@@ -108,8 +94,8 @@ def _sentence(reasons: list[CellReason]) -> Sentence:
     if first.normal is not None:
         ranges = _listed([range_pieces(*reason.normal) for reason in reasons if reason.normal is not None])
         pieces += [("", f"; normal range{'s' * several} "), *ranges]
-    if all(reason.oddity == MISFIT for reason in reasons):
-        pieces.append(("", f"; {MISFIT.replace('does', 'do') if several else MISFIT}"))
+    if all(reason.oddity == _MISFIT for reason in reasons):
+        pieces.append(("", f"; {_MISFIT.replace('does', 'do') if several else _MISFIT}"))
     return pieces
 
 

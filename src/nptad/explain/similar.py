@@ -12,11 +12,12 @@ from typing import Any
 import numpy as np
 
 from nptad.explain.result import CellReason, Explanation, NearestRow, RowExplanation, SimilarValues
-from nptad.explain.suspicious import SuspiciousCells
+from nptad.explain.suspicious import GROSS_ERROR, SuspiciousCells
 from nptad.progress import progress_bar
 from nptad.scoring.surprise import combine
 from nptad.scoring.view_score import ViewScore
 from nptad.scoring.views import RareGaps
+from nptad.scoring.views.nearest import usual_distance
 from nptad.tables.encode import Cells, decode_cell, encode_cells, match, readable
 from nptad.tables.frames import backend_of, read_columns
 from nptad.tables.layout import without_unreadable
@@ -64,7 +65,9 @@ def explain_views(
         if (training_row < 0).any():  # equal rows among new ones are a coincidence
             training_row = np.full(len(x), -1)
     if scores is None:
-        scores = np.where(training_row >= 0, score.training_scores[training_row], score.score(x))[:, None]
+        known = training_row >= 0
+        scores = score.score(x)[:, None]
+        scores[known, 0] = score.score_training_rows(x[known], training_row[known])
     at_once = max(1, min(_ROWS_AT_ONCE, len(score.kept) // 10))
     suspects = SuspiciousCells(score)
     normal = [
@@ -98,6 +101,10 @@ def _explain_block(
         score = score.without(training_row)
     shares = score.explain(x)
     contributions = scores[:, None] * shares.sum(axis=1)
+    if score.core is not None:
+        for cells_of_row, row in zip(found, training_row, strict=True):
+            if row >= 0 and score.core.wrong_cell[row] >= 0:
+                cells_of_row.setdefault(int(score.core.wrong_cell[row]), GROSS_ERROR)
     suspicious = _as_mask(found, x)
     unlike = (scores > -np.log(_ORDINARY)) & _odd_without(score, x, suspicious)
     if unlike.any():  # where most cells that depend on one another are wrong, they contradict the right ones
@@ -108,8 +115,11 @@ def _explain_block(
     known = without_unreadable(x)
     similar = score.nearest.similar(np.where(suspicious, np.nan, known), _SIMILAR_ROWS)
     nearest = score.nearest.similar(known, 1)[:, 0]
-    distances = score.nearest.score(known)[:, 0] / _usual_distance(score)
+    distances = score.nearest.score(known)[:, 0] / usual_distance(
+        score.surprise.views[score.views.index(score.nearest)].scores
+    )
     names = [view.name for view in score.views]
+    known_anomalies = score.known_anomalies(x)
     usual_gaps = int(np.median(np.isnan(score.rows).sum(axis=1)))
 
     explained = []
@@ -146,6 +156,7 @@ def _explain_block(
                 nearest=None if empty else NearestRow(int(score.kept[nearest[i]]), float(distances[i])),
                 similar_rows=tuple(score.kept[similar[i]].tolist()),
                 by_view={names[v]: float(by_view[v]) for v in np.argsort(-by_view, kind="stable") if by_view[v] > 0},
+                known_anomaly=int(known_anomalies[i]) or None,
                 usual_gaps=usual_gaps if RareGaps.name in found[i].values() else None,
                 unlike=bool(unlike[i]),
             )
@@ -180,13 +191,6 @@ def _normal_range(column: Column, known: np.ndarray) -> tuple[Category, Category
     ends = np.quantile(known, (_OUTSIDE, 1 - _OUTSIDE), method="nearest")
     low, high = (readable(column, decode_cell(column, float(end))) for end in ends)
     return None if low is None or high is None or low == high else (low, high)
-
-
-def _usual_distance(score: ViewScore) -> float:
-    """The median of the training rows' distances from the nearest other one, or of those above 0."""
-    distances = score.surprise.views[score.views.index(score.nearest)].scores
-    median = float(np.median(distances))
-    return median if median > 0 else float(distances[distances > 0].mean()) if distances.any() else 1.0
 
 
 def _usual(known: np.ndarray, seen: float, *, is_number: bool) -> tuple[float, float | None]:

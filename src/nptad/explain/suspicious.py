@@ -23,6 +23,9 @@ from nptad.scoring.views.cells import CellView
 MISFIT = "does not fit the other cells"
 """What is odd about a cell that the other cells contradict."""
 
+GROSS_ERROR = "a gross error"
+"""What is odd about a cell that alone gives its row away (:mod:`nptad.scoring.gross_errors`)."""
+
 UNREADABLE = "cannot be read"
 """What is odd about a cell that is no number, time or truth value, as its column holds."""
 

@@ -25,6 +25,13 @@ TEMPORARY = ".nptad-*.tmp"
 _PRIVATE = 0o600
 
 
+def followed(path: Path) -> Path:
+    """Where the links of a path lead; an InputError if that is in a circle."""
+    with writing_explained(path), suppress(FileNotFoundError):
+        path.stat()
+    return Path(os.path.realpath(path))
+
+
 def require_writable_parent(path: Path) -> None:
     """Refuse a path where nothing can be written; its directories need not exist yet."""
     above = next(parent for parent in path.absolute().parents if os.path.exists(parent))
@@ -109,7 +116,7 @@ def writing(path: Path) -> Iterator[BinaryIO]:
         with path.open("wb") as file:
             yield file
     else:
-        with replacing(path.resolve()) as temporary, temporary.open("wb") as file:
+        with replacing(followed(path)) as temporary, temporary.open("wb") as file:
             yield file
 
 

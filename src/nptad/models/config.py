@@ -13,17 +13,15 @@ from nptad.io.regular import read_regular
 from nptad.tables.frames import Content
 from nptad.tables.readings import Reading
 from nptad.tables.roles import Role
-from nptad.tables.schema import Column, Kind, Schema
+from nptad.tables.schema import LARGEST_TIME, Column, Kind, Schema
 
-FORMAT = 8
+FORMAT = 9
 CONFIG, WEIGHTS, CONTEXT = "config.json", "model.safetensors", "context.parquet"
 INCOMPLETE = "without it the saved model is incomplete"
 _FLAT = (6, 7)
 """Formats in which the other files are called just :data:`WEIGHTS` and :data:`CONTEXT`."""
-
-
-_LARGEST_TIME = 2.0**43
-"""Largest mean and scale of a column of times, in seconds: encoded times must become dates again."""
+_WITHOUT_RECORDS = 8
+"""The format before models could be updated."""
 
 
 def read_config(directory: Path) -> dict[str, Any]:
@@ -32,7 +30,7 @@ def read_config(directory: Path) -> dict[str, Any]:
     found = config.get("format")
     if not isinstance(found, int):
         raise ModelFileError(f"{directory / CONFIG} is damaged; save the model again.")
-    if found not in (*_FLAT, FORMAT):
+    if found not in (*_FLAT, _WITHOUT_RECORDS, FORMAT):
         advice = "install a newer nptad" if found > FORMAT else "fit the detector again and save it"
         raise ModelFileError(f"{directory} has format {found}, this nptad reads format {FORMAT}; {advice}.")
     if config.get("checksum") != config_checksum(config):
@@ -94,7 +92,7 @@ def _is_sound(config: dict[str, Any]) -> bool:
 
 def _is_sound_column(column: Column) -> bool:
     is_float, values = column.content not in ("text", "boolean"), [*column.categories, *column.pooled]
-    most = _LARGEST_TIME if column.content in ("time", "duration") else math.inf
+    most = LARGEST_TIME if column.content in ("time", "duration") else math.inf
     return (
         isinstance(column.name, str | int)
         and column.kind in get_args(Kind)
@@ -116,7 +114,6 @@ def _is_sound_column(column: Column) -> bool:
         and (column.cardinality >= 1 or column.kind != "categorical")
         and all(_is_category(value, column.content, most) for value in values)
         and len(set(values)) == len(values)
-        and (not is_float or list(column.categories) == sorted(column.categories, key=float))
     )
 
 

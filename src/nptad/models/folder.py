@@ -1,14 +1,15 @@
 """The directory of a saved model, and how a model takes the place of another. Needs no torch.
 
-config.json                      parameters, settings (null without a network), schema, threshold, history, versions,
-                                 checksums
-model-<checksum>.safetensors     fitted views, or weights, mask bank and folds of a network; row keys and scores
+config.json                      parameters, settings (null without a network), schema, threshold, history, records of
+                                 updates and judgements, versions, checksums
+model-<checksum>.safetensors     fitted views, or weights, mask bank and folds of a network; row keys, scores and
+                                 judged rows
 context-<checksum>.parquet       the encoded training rows that rows are compared with
 README.md                        a short model card
 
 The names of the large files contain the beginning of their checksum, and config.json has the checksums. It is replaced
 last and in one step, so that at every moment it names the files of one model. Whoever has read the old one and finds
-the files gone reads the new one. Formats up to 8 have files without checksums in their names.
+the files gone reads the new one. Formats 6 and 7 have files without checksums in their names.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from nptad.errors import InputError, ModelFileError
-from nptad.io.atomic import TEMPORARY, replacing, require_writable_parent
+from nptad.io.atomic import TEMPORARY, followed, replacing, require_writable_parent
 from nptad.io.locks import locked_directory
 from nptad.io.regular import read_regular
 from nptad.models.config import (
@@ -48,7 +49,7 @@ _PRIVATE_DIRECTORY = 0o700
 
 def require_room(directory: str | Path) -> None:
     """Reject a place where no model can be saved."""
-    target = Path(directory).resolve()
+    target = followed(Path(directory))
     if Path.cwd().is_relative_to(target):
         raise InputError(f"{target} is or contains the current directory; name a separate directory for the model.")
     try:
@@ -82,7 +83,7 @@ def write_model(directory: str | Path, config: dict[str, Any], large: Mapping[st
     to the same place at the same time waits. A new model can be read by its owner only; a replaced one keeps its mode.
     """
     require_room(directory)
-    target = Path(directory).resolve()
+    target = followed(Path(directory))
     config = {**config, "format": FORMAT, "checksums": {name: sha256(data) for name, data in large.items()}}
     config["checksum"] = config_checksum(config)
     is_new = not target.exists()

@@ -18,23 +18,28 @@ from nptad.models.config import CONTEXT, WEIGHTS
 from nptad.models.context import rows_from_bytes, rows_to_bytes
 from nptad.models.fitted import FittedModel
 from nptad.models.folder import read_model, write_model
+from nptad.models.living import restored
+from nptad.models.records import records_from
 from nptad.nn.model import NPT
 from nptad.nn.rng import NoRandom
 from nptad.scoring.arrays import require_array
 from nptad.scoring.calibrate import Calibration
 from nptad.scoring.ensemble import Ensemble
+from nptad.scoring.feedback import Feedback
 from nptad.scoring.network_score import NetworkScore
 from nptad.scoring.view_score import ViewScore
 from nptad.settings import Settings
 from nptad.tables.schema import Schema
 
 _MODEL_PREFIX, _VIEWS_PREFIX = "model.", "views."
+_JUDGED = ("judged.rows", "judged.is_anomaly", "judged.record")
+_ORIGIN = "origin"
 _PACKAGES = ("nptad", "torch", "numpy", "scikit-learn", "pyarrow")
 
 
 def save_model(model: FittedModel, parameters: dict[str, Any], directory: str | Path) -> None:
     """Write a model and the parameters of its detector, as :func:`nptad.models.folder.write_model` says."""
-    scorer = model.scorer
+    scorer = model.scorer if model.before_feedback is None else model.before_feedback
     if isinstance(scorer, NetworkScore):
         rows = scorer.ensemble.context
         tensors = _network_tensors(scorer)
@@ -47,16 +52,27 @@ def save_model(model: FittedModel, parameters: dict[str, Any], directory: str | 
             for name, array in scorer.to_arrays().items()
         }
         tensors = {_VIEWS_PREFIX + name: torch.from_numpy(np.array(a)) for name, a in arrays.items()}
+        tensors |= {name: torch.from_numpy(np.array(a)) for name, a in _changes(model).items()}
         learnt = {"settings": None, "history": []}
     config = {
         "versions": {name: version(name) for name in _PACKAGES} | {"python": platform.python_version()},
         "parameters": parameters,
         "schema": model.schema.to_dict(),
         "offset": model.offset,
+        "records": [record.to_dict() for record in model.records],
         **learnt,
     }
     large = {WEIGHTS: tensors_to_bytes(tensors), CONTEXT: rows_to_bytes(rows, model.schema)}
     write_model(directory, config, large, _model_card(model))
+
+
+def _changes(model: FittedModel) -> dict[str, np.ndarray]:
+    """What happened to the model since it was fitted, as arrays."""
+    arrays = {} if model.origin is None else {_ORIGIN: model.origin}
+    if model.feedback is not None:
+        judged = (model.feedback.rows, model.feedback.is_anomaly, model.feedback.record)
+        arrays |= dict(zip(_JUDGED, judged, strict=True))
+    return arrays
 
 
 def _network_tensors(scorer: NetworkScore) -> dict[str, torch.Tensor]:
@@ -98,7 +114,13 @@ def _restore(config: dict[str, Any], large: dict[str, bytes], device: torch.devi
     schema = Schema.from_dict(config["schema"])
     tensors = tensors_from_bytes(large[WEIGHTS])
     scorer: ViewScore | NetworkScore
+    feedback = origin = None
     if config["settings"] is None:
+        if _JUDGED[0] in tensors:
+            feedback = Feedback(*(tensors.pop(name).numpy() for name in _JUDGED))
+        if _ORIGIN in tensors:
+            origin = tensors.pop(_ORIGIN).numpy()
+            require_array("origin", origin, "i8", tensors[_VIEWS_PREFIX + "kept"].shape, least=0, ascending=True)
         arrays = {name.removeprefix(_VIEWS_PREFIX): tensor.numpy() for name, tensor in tensors.items()}
         rows = _restore_rows(tensors[_VIEWS_PREFIX + "kept"], large, schema)
         arrays["row_keys"] = arrays["row_keys"].view(np.uint64)
@@ -107,7 +129,8 @@ def _restore(config: dict[str, Any], large: dict[str, bytes], device: torch.devi
     else:
         rows = _restore_rows(tensors["context_source"], large, schema)
         scorer = _restore_network(config, tensors, rows, schema, device)
-    return FittedModel(schema, scorer, config["offset"], config["checksum"])
+    model = FittedModel(schema, scorer, config["offset"], config["checksum"])
+    return restored(model, feedback, records_from(config.get("records", [])), origin)
 
 
 def _restore_rows(source: torch.Tensor, large: dict[str, bytes], schema: Schema) -> np.ndarray:
@@ -163,7 +186,7 @@ def _model_card(model: FittedModel) -> str:
         how = (
             f"{scorer.ensemble.n_members} member(s), {len(scorer.history)} training steps, final loss "
             f"{scorer.history[-1]['loss']:.4f},\n{len(scorer.ensemble.masks)} masks, "
-            f"{scorer.settings.row_attention} row attention."
+            f"{scorer.settings.row_attention} row attention. {scorer.ended_early or ''}"
         )
     else:
         how = f"Views of a row: {', '.join(view.name for view in scorer.views)}."

@@ -240,6 +240,29 @@ def cell_losses(
     return losses.masked_fill(x[:, columns].isnan(), math.nan)
 
 
+def nearest_retrieved(
+    network: RetrievalNetwork, x: Float[Tensor, "N D"], context: Float[Tensor, "C D"], own: Int[Tensor, " N"]
+) -> Float[Tensor, "N heads"]:
+    """The distance of each row from the nearest context row under each head, with nothing hidden; arguments as above.
+
+    Columns in which a row has a gap are left out on both sides, and the distance counts for the others.
+    """
+    nothing = torch.zeros(1, 1, 1, dtype=torch.bool)
+    cells, absent = network.cells(context[None], nothing), network.hidden_cells()
+    keys = cells.sum(2)
+    found = torch.empty(len(x), network.sizes.heads)
+    patterns, which = x.isnan().unique(dim=0, return_inverse=True)
+    for place, gaps in enumerate(patterns):
+        observed = keys - cells[:, :, gaps].sum(2)
+        scale = len(gaps) / max(1, int((~gaps).sum()))
+        for rows in torch.nonzero(which == place)[:, 0].split(max(1, _PAIRS_AT_ONCE // max(1, len(context)))):
+            query = network.project(x[None, rows], nothing) - absent[:, gaps].sum(1)
+            mine = own[rows, None] == torch.arange(len(context))
+            logits = network.logits(query, observed).masked_fill(mine, _NEVER)
+            found[rows] = -scale * logits.amax(-1)[0].T
+    return found
+
+
 def retrieval_weights(
     network: RetrievalNetwork, x: Float[Tensor, "N D"], context: Float[Tensor, "C D"], own: Int[Tensor, " N"]
 ) -> Float[Tensor, "N C"]:

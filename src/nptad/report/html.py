@@ -15,12 +15,17 @@ from typing import TYPE_CHECKING, Any
 from nptad import wording
 from nptad.errors import InputError
 from nptad.io.atomic import writing, writing_explained
+from nptad.pipeline import score_table
 from nptad.report import svg
 from nptad.report.rows import HEAT_COLUMNS
-from nptad.wording import duration, figure, moment, number, percent, plural
+from nptad.report.summary import summarise
+from nptad.wording import duration, figure, moment, number, p_value, percent, plural
 
 if TYPE_CHECKING:
     from jinja2 import BaseLoader, Environment, Template
+
+    from nptad.detector import NPTAD
+    from nptad.scoring.calibrate import Detection
 
 HEAT_LIMITS = (0.005, 0.03, 0.08, 0.15, 0.25, 0.4, 0.6)  # the lowest share of each colour of the heat map
 SHOWN_COLUMNS = 30  # columns described; the others are folded away
@@ -49,16 +54,17 @@ def render(summary: dict[str, Any]) -> str:
         base = labels["n_anomalies"] / summary["table"]["n_rows"]
         drawn["roc"] = svg.curve(labels["roc"], [(0.0, 0.0), (1.0, 1.0)])
         drawn["precision_recall"] = svg.curve(labels["precision_recall"], [(0.0, base), (1.0, base)])
-    style, script = base_style() + _resource("style.css"), _resource("script.js")
+    style, script = base_style() + resource("style.css"), resource("script.js")
     return template.render(
         s=summary,
         network=network,
         created=datetime.fromisoformat(summary["created"]),
         style=Markup(style),
         script=Markup(script),
-        policy=_policy(style, script),
+        policy=policy_for(style, script),
         data=Markup(_script_json(summary)),
         limits=HEAT_LIMITS,
+        places={anomaly["row"]: place for place, anomaly in reversed([*enumerate(summary["anomalies"], 1)])},
         shown_columns=SHOWN_COLUMNS,
         heat_columns=HEAT_COLUMNS,
         **{name: Markup(picture) for name, picture in drawn.items()},
@@ -73,6 +79,22 @@ def write_report(summary: dict[str, Any], path: str | Path) -> None:
     page = render(summary)
     with writing_explained(path), writing(Path(path)) as file:
         file.write(page.encode())
+
+
+def report_rows(
+    detector: NPTAD,
+    table: Any,
+    path: str | Path,
+    *,
+    fdr: float | None = None,
+    false_alarm_rate: float | None = None,
+    label: str | None = None,
+    source: str = "table",
+) -> Detection:
+    """Score rows with a fitted detector and write the report; what :meth:`nptad.NPTAD.report` does."""
+    result = score_table(detector, table, label=label, fdr=fdr, false_alarm_rate=false_alarm_rate)
+    write_report(summarise(result, source=source), path)
+    return result.detection
 
 
 def make_environment(loader: BaseLoader | None = None) -> Environment:
@@ -111,7 +133,7 @@ def make_environment(loader: BaseLoader | None = None) -> Environment:
         marks = {"column": Markup("<b>{}</b>"), "cell": Markup("{}"), "": Markup('<span class="muted">{}</span>')}
         return Markup("").join(marks[kind].format(text(words) if kind else words) for kind, words in sentence)
 
-    filters = (text, cell, estimate, interval, pieces, number, figure, percent, plural, duration, moment)
+    filters = (text, cell, estimate, interval, pieces, number, figure, p_value, percent, plural, duration, moment)
     environment.filters |= {function.__name__: function for function in filters}
     environment.filters["count"] = lambda value: f"{value:,}"
     return environment
@@ -130,20 +152,21 @@ def _template() -> Template:
     }
     environment.globals["bar"] = lambda share: Markup(svg.bar(share))
     environment.globals["marked"] = lambda column, position: Markup(svg.marked(f"h{column}", position))
-    return environment.from_string(_resource("template.html.j2"))
+    return environment.from_string(resource("template.html.j2"))
 
 
 def base_style() -> str:
     """The style that the report and the page have in common."""
-    return _resource("base.css")
+    return resource("base.css")
 
 
 @cache
-def _resource(name: str) -> str:
+def resource(name: str) -> str:
+    """The content of a file of the report."""
     return files("nptad.report").joinpath(name).read_text(encoding="utf-8")
 
 
-def _policy(style: str, script: str) -> str:
+def policy_for(style: str, script: str) -> str:
     """A content security policy that allows this style and this script and nothing else."""
 
     def source(text: str) -> str:

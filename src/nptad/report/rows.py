@@ -14,6 +14,7 @@ from nptad.report.distributions import Distribution
 from nptad.scoring.calibrate import Detection
 from nptad.tables.encode import decode_cell, match, readable
 from nptad.tables.frames import RawColumns
+from nptad.tables.identity import Identity
 from nptad.tables.schema import Schema
 from nptad.wording import cell, rounded, shorten, shorten_value
 
@@ -60,9 +61,17 @@ def distributions(detector: NPTAD) -> dict[str | int, Distribution]:
 
 
 def describe(
-    detector: NPTAD, explanation: Explanation, x: np.ndarray, training: dict[str | int, Distribution]
+    detector: NPTAD,
+    explanation: Explanation,
+    x: np.ndarray,
+    training: dict[str | int, Distribution],
+    training_rows: Identity,
 ) -> list[dict[str, Any]]:
     """For each listed row, encoded in ``x``, its suspicious cells and the training rows that it was compared with."""
+
+    def called(training_row: int) -> int | str:
+        return shorten_value(training_rows.label(training_row))
+
     schema, (source, rows) = detector.schema_, detector.model_.compared_rows
     column_of = {column.name: (j, column) for j, column in enumerate(schema.used)}
     number_of = {column.name: j for j, column in enumerate(schema.columns)}
@@ -79,12 +88,12 @@ def describe(
         nearest = None
         if why.nearest is not None:
             row, distance = why.nearest.row, rounded(why.nearest.distance)
-            nearest = {"row": row, "distance": distance, "cells": cells(why, row)}
-        attended = [
-            {"row": training.row, "weight": rounded(training.weight), "cells": cells(why, training.row)}
-            for training in why.attended_rows[:ATTENDED_ROWS]
+            nearest = {"row": called(row), "distance": distance, "cells": cells(why, row)}
+        looked_at = [
+            {"row": called(attended.row), "weight": rounded(attended.weight), "cells": cells(why, attended.row)}
+            for attended in why.attended_rows[:ATTENDED_ROWS]
         ]
-        similar = [{"row": row, "cells": cells(why, row)} for row in why.similar_rows[:SIMILAR_ROWS]]
+        similar = [{"row": called(row), "cells": cells(why, row)} for row in why.similar_rows[:SIMILAR_ROWS]]
         described.append(
             {
                 **_reasons(why, number_of, positions),
@@ -92,7 +101,7 @@ def describe(
                 "nearest": nearest,
                 "similar_rows": similar,
                 "by_view": {name: rounded(part) for name, part in why.by_view.items()},
-                "attended_rows": attended,
+                "attended_rows": looked_at,
                 "training_share": rounded(why.training_share),
             }
         )

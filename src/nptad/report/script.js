@@ -21,7 +21,7 @@
     for (const other of table.tHead.querySelectorAll("[aria-sort]")) other.removeAttribute("aria-sort");
     header.setAttribute("aria-sort", descending ? "descending" : "ascending");
     const text = key === "why" ? why : (row) => row.cells[header.cellIndex].textContent;
-    const compare = key === "why" || key === "key"
+    const compare = key === "why" || key === "key" || key === "row"
       ? (a, b) => text(a).localeCompare(text(b), undefined, { numeric: true })
       : (a, b) => Number(a.dataset[key]) - Number(b.dataset[key]);
     const sign = descending ? -1 : 1;

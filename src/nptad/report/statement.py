@@ -3,32 +3,41 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from nptad.explain.sentences import headline
 from nptad.scoring.calibrate import Detection
+from nptad.scoring.display import headline
 from nptad.wording import percent, plural, rounded
 
 if TYPE_CHECKING:
     from nptad.models.fitted import FittedModel
 
 
-def state(detection: Detection, n_listed: int, n_known: int, model: FittedModel) -> dict[str, Any]:
-    """``result`` of a summary; ``n_known`` of the listed rows are part of the training table."""
-    n_flagged, rate = int(detection.anomaly.sum()), percent(detection.rate)
-    if not n_flagged:
-        meaning = f"No row is flagged. The {n_listed:,} rows with the highest scores are listed for orientation only."
-    elif detection.rule == "share":
-        meaning = "The rows with the highest scores are flagged, whether or not anything is wrong with them."
-    elif detection.rule == "fdr":
-        meaning = f"On average, at most {rate} of the flagged rows are normal."
-    else:
-        meaning = f"About {rate} of the normal rows are flagged as well."
+_NAMED_GROUPS = 3
+"""Groups of flagged rows that the first paragraph names."""
+
+_LARGE = 0.1
+"""Share of the flagged rows from which on a group is named there."""
+
+_MANY = 0.1
+"""Share of flagged rows from which on the advice is to look at groups before rows."""
+
+
+def state(
+    detection: Detection, n_listed: int, n_known: int, model: FittedModel, groups: Sequence[dict[str, Any]]
+) -> dict[str, Any]:
+    """``result`` of a summary; ``n_known`` of the listed rows are part of the training table.
+
+    ``statement`` says whether anything is wrong, ``meaning`` what it is, how sure that is, and what to do next.
+    """
+    n_flagged = int(detection.anomaly.sum())
+    large = [group for group in groups if group["n"] >= _LARGE * n_flagged]
     return {
         "statement": headline(detection),
-        "meaning": meaning,
-        "notes": [*detection.drift, *detection.notes, *_notes(detection, n_listed, n_known, model)],
+        "meaning": " ".join(filter(None, [_what(large), _how_sure(detection, n_listed), _next(detection, large)])),
+        "drift": list(detection.drift),
+        "notes": [*detection.notes, *_notes(detection, n_listed, n_known, model)],
         "rule": detection.rule,
         "rate": detection.rate,
         "n_flagged": n_flagged,
@@ -39,10 +48,46 @@ def state(detection: Detection, n_listed: int, n_known: int, model: FittedModel)
     }
 
 
+def _what(groups: Sequence[dict[str, Any]]) -> str:
+    """What the largest groups of flagged rows have in common."""
+    named = [
+        f"{group['column']} is {group['how']}{' than in similar rows' * group['how'].endswith('er')} in "
+        f"{plural(group['n'], 'flagged row')}"
+        for group in groups[:_NAMED_GROUPS]
+    ]
+    return f"{'; '.join(named)}." if named else ""
+
+
+def _how_sure(detection: Detection, n_listed: int) -> str:
+    rate = percent(detection.rate)
+    if not detection.anomaly.any():
+        return f"No row is flagged. The {n_listed:,} rows with the highest scores are listed for orientation only."
+    if detection.rule == "share":
+        return "The rows with the highest scores are flagged, whether or not anything is wrong with them."
+    if detection.rule == "fdr" and (detection.training_row >= 0).all():
+        return f"By estimate, {rate} of the flagged rows are normal; in tables with long tails it can be more."
+    if detection.rule == "fdr":
+        return f"On average, at most {rate} of the flagged rows are normal."
+    return f"About {rate} of the normal rows are flagged as well."
+
+
+def _next(detection: Detection, groups: Sequence[dict[str, Any]]) -> str:
+    n_flagged = int(detection.anomaly.sum())
+    if detection.drift:
+        return "Next, look at the columns that differ from training, named below: flags may come from them."
+    if not n_flagged:
+        return "Nothing needs to be done; if you expect errors, look at the first of these rows."
+    if groups and n_flagged > _MANY * len(detection.anomaly):
+        return "Next, look at one row of each group: so many are hardly single errors."
+    return "Next, compare the cells that are named with their source, first row first: unusual is not always wrong."
+
+
 def _notes(detection: Detection, n_listed: int, n_known: int, model: FittedModel) -> Iterator[str]:
     n_calibration, network = model.scorer.n_calibration, model.network
     is_single = network is not None and network.ensemble.n_members == 1
     n_rows, n_flagged, is_fdr = len(detection.score), int(detection.anomaly.sum()), detection.rule == "fdr"
+    if network is not None and network.ended_early is not None:
+        yield network.ended_early
     if n_listed < n_flagged:
         yield f"Of the {n_flagged:,} flagged rows, the {n_listed:,} most anomalous are listed and explained."
     if n_known and not is_single:

@@ -15,6 +15,7 @@ import numpy as np
 
 from nptad.errors import InputError
 from nptad.metrics import judge
+from nptad.pipeline import TableResult, explain_table, training_identity
 from nptad.report.groups import group_rows
 from nptad.report.rows import LISTED_ROWS, choose, count_missing, describe, distributions, heat_map, key_texts
 from nptad.report.statement import core, kept_out, state
@@ -25,7 +26,6 @@ from nptad.wording import rounded, shorten, shorten_value
 
 if TYPE_CHECKING:
     from nptad.detector import NPTAD
-    from nptad.pipeline import TableResult
     from nptad.scoring.network_score import NetworkScore
 
 BINS = 50  # bars of the score histogram
@@ -74,15 +74,15 @@ def summarise(
         * ``created``: time in UTC; ``source``; ``seed``; ``command``; ``code``: the same in Python;
           ``versions`` of Python, the platform and the packages that matter
         * ``table``: ``n_rows``, ``n_columns``, ``n_missing`` cells
-        * ``result``: ``statement``, ``meaning`` and ``notes`` for people; ``rule``, ``rate``, ``n_flagged``,
+        * ``result``: ``statement``, ``meaning``, ``drift`` and ``notes`` for people; ``rule``, ``rate``, ``n_flagged``,
           ``n_listed``, ``p_threshold``, ``score_threshold`` (the lowest flagged score), ``smallest_p`` (the smallest
           p-value that the training rows can tell by counting)
         * ``scores``: ``highest``, ``median``, ``log`` (a logarithmic axis), ``edges`` of the bins and the number of
           rows in each: ``counts``, ``flagged``, ``training`` (out-of-fold scores of the training rows)
-        * ``key_columns``: names of the key columns
-        * ``anomalies``: for each listed row ``row`` (counted from 0), ``key`` (a text for each key column), ``score``,
-          ``p_value``, ``flagged``, ``label``, ``in_training``, ``kept_out`` (why the row is not in the core, or
-          None), ``reasons`` (``column``, ``seen``, ``expected``,
+        * ``key_columns``: names of the key columns; ``rows_are``: a sentence about what rows are called
+        * ``anomalies``: for each listed row ``row`` (its number or its label), ``key`` (a text for each key column),
+          ``score``, ``p_value``, ``flagged``, ``label``, ``in_training``, ``kept_out`` (why the row is not in the
+          core, or None), ``reasons`` (``column``, ``seen``, ``expected``,
           ``contribution``, ``share`` of the score, ``probability`` of a seen category, ``nearest``: the value in the
           row nearest in all other columns, if that difference counts most; ``suspicious``: whether it is one of the
           cells without which the row would be ordinary; ``view`` that the cell contributes most to; ``similar``: None
@@ -102,8 +102,8 @@ def summarise(
           ``n_rows`` that look ordinary, ``n_kept_out``, ``reasons`` (rows kept out by what is odd about them),
           ``n_top`` and ``agreement`` (the share of the highest rows that are the same with another core);
           ``network``: None or its ``n_context`` (rows in the context),
-          ``n_members``, ``n_steps``, ``seconds``, ``curve`` ([step, mean, lowest, highest loss] of up to 150
-          stretches)
+          ``n_members``, ``n_steps`` of ``n_planned``, ``seconds``, ``curve`` ([step, mean, lowest, highest loss] of up
+          to 150 stretches)
         * ``schema``: for each column ``name``, ``kind``, ``role`` (why it is not used), ``content``, ``mean``,
           ``spread``, ``n_categories``, ``categories`` (the first five), ``open_vocabulary`` (new categories are
           expected), ``missing_training`` and ``missing`` cells, ``counts`` (a small histogram of the training cells)
@@ -130,16 +130,19 @@ def summarise(
     chosen = choose(detection, int(max_rows))
     explained = {why.row: why for why in result.explanation}
     if not explained.keys() >= set(chosen.tolist()):
-        from nptad.pipeline import explain_table
-
         explained = {why.row: why for why in explain_table(detector, result.columns, chosen, detection)}
     explanation = replace(result.explanation, rows=tuple(explained[int(row)] for row in chosen))
+
+    def called(row: int) -> int | str:
+        return shorten_value(result.columns.identity.label(row))
+
     keys = result.keys.select(result.keys.column_names[:_KEYS])
     training = distributions(detector)
-    said_of_rows = describe(detector, explanation, encode(schema, result.columns.take(chosen)), training)
+    encoded, training_rows = encode(schema, result.columns.take(chosen)), training_identity(result.columns, detection)
+    said_of_rows = describe(detector, explanation, encoded, training, training_rows)
     anomalies = [
         {
-            "row": int(row),
+            "row": called(row),
             "key": key,
             "score": float(detection.score[row]),
             "p_value": float(detection.p_value[row]),
@@ -152,6 +155,7 @@ def summarise(
         for row, key, said in zip(chosen, key_texts(keys, chosen), said_of_rows, strict=True)
     ]
     n_known = sum(anomaly["in_training"] for anomaly in anomalies)
+    groups = group_rows([why for why in explanation if detection.anomaly[why.row]])
     missing = count_missing(schema, result.columns)
     random_state = detector.random_state
     if seed is None and isinstance(random_state, Integral):
@@ -166,11 +170,12 @@ def summarise(
             "versions": {name: version(name) for name in _PACKAGES}
             | {"Python": platform.python_version(), "platform": platform.platform()},
             "table": {"n_rows": n_rows, "n_columns": len(schema.columns), "n_missing": sum(missing)},
-            "result": state(detection, len(chosen), n_known, model),
+            "result": state(detection, len(chosen), n_known, model, groups),
             "scores": _scores(detection, scorer.training_scores),
             "key_columns": [shorten(name) for name in keys.column_names],
             "anomalies": anomalies,
-            "groups": group_rows([why for why in explanation if detection.anomaly[why.row]]),
+            "rows_are": result.columns.identity.said,
+            "groups": [group | {"rows": [called(row) for row in group["rows"]]} for group in groups],
             "heat_map": heat_map(schema, explanation),
             "labels": judged,
             "training": {
@@ -225,6 +230,7 @@ def _training(network: NetworkScore) -> dict[str, Any]:
         "n_context": len(np.unique(network.ensemble.context_rows)),
         "n_members": network.ensemble.n_members,
         "n_steps": len(history),
+        "n_planned": network.settings.n_steps,
         "seconds": rounded(history[-1]["seconds"]),
         "curve": curve,
     }

@@ -126,6 +126,31 @@ def training_curve(points: Sequence[Sequence[float]]) -> str:
     return _plot(ticks, highest, parts, below)
 
 
+def series(
+    values: Sequence[float],
+    marked: Sequence[bool] = (),
+    band: Sequence[Point] = (),
+    level: float | None = None,
+) -> str:
+    """A point for each of several periods, counted from 1, some marked; in a band or beside a level to compare with."""
+    n = len(values)
+    highest = 1.05 * max([*values, *(high for _, high in band), level or 0.0]) or 1.0
+    place = _axis(0.5, n + 0.5, log=False)
+    parts = []
+    if band:
+        edges = [(place(i + side) / 100, ends) for i, ends in enumerate(band, 1) for side in (-0.5, 0.5)]
+        parts += [_line([(x, ends[k] / highest) for x, ends in edges], "outline") for k in (0, 1)]
+    elif level is not None:
+        parts.append(_line([(0.0, level / highest), (1.0, level / highest)], "outline"))
+    radius = 4 if n <= 60 else 2
+    for i, value in enumerate(values, 1):
+        kind = "hits" if i <= len(marked) and marked[i - 1] else "rows"
+        y = _BASE - value / highest * _PLOT
+        parts.append(f'<circle class="{kind}" cx="{place(i):.2f}%" cy="{y:.1f}" r="{radius}"/>')
+    below = [_x_label(place(tick), _tick(tick), _BASE + 20) for tick in linear_ticks(1, max(n, 2)) if tick == int(tick)]
+    return _plot(linear_ticks(0, highest), highest, parts, [label for label in below if label])
+
+
 def linear_ticks(low: float, high: float, most: int = 6) -> list[float]:
     """Round numbers between two others.
 

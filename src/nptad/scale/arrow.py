@@ -14,9 +14,9 @@ import torch
 
 from nptad.detector import load
 from nptad.errors import InputError, ModelFileError, warn
-from nptad.pipeline import named_beside, score_table
+from nptad.pipeline import score_table
 from nptad.scoring.calibrate import DecisionRule
-from nptad.tables.selection import select_columns
+from nptad.tables.selection import named_beside, select_columns
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,9 @@ class ArrowScorer:
             remembered = {str(name) for name in self.detector.schema_.ignored} - set(ignore)
             table = table.drop_columns([name for name in table.column_names if name in remembered])
             rate, reasons = self.false_alarm_rate, self.options.reasons
-            found = score_table(self.detector, table, ignore=ignore, false_alarm_rate=rate, reasons=reasons)
+            found = score_table(
+                self.detector, table, ignore=ignore, false_alarm_rate=rate, reasons=reasons, first_row=1
+            )
             result = found.table().select(schema.names)
             for sentence in found.detection.drift:
                 warn(f"Drift: {sentence}")

@@ -22,11 +22,11 @@ import pyarrow.compute as pc
 from nptad.errors import InputError, NPTADError, warn
 from nptad.io.read import open_stream
 from nptad.io.sources import table_files
-from nptad.pipeline import named_beside
 from nptad.progress import progress_bar
 from nptad.scale.arrow import ArrowScorer, ScoringOptions
 from nptad.scale.folder import OutputFolder, Part, open_folder
 from nptad.scale.processes import Engine, Worker, local_workers
+from nptad.tables.selection import named_beside
 
 _SHOWN_NOTES = 5
 
@@ -200,7 +200,7 @@ class _Run:
         try:
             result, notes = worker.score(piece.table, report)
         except InputError as error:
-            counted = f", counting from row {piece.first_row:,}" if piece.first_row else ""
+            counted = f", counting from row {piece.first_row + 1:,}" if piece.first_row else ""
             self._failed.setdefault(piece.file, f"{path}{counted}: {error}")
             return
         self._notes |= {note: path for note in notes if note not in self._notes}
@@ -210,7 +210,7 @@ class _Run:
 
     def _with_place(self, result: pa.Table, path: str, first_row: int) -> tuple[pa.Table, int]:
         """The result with file and row in front, and how many rows are flagged."""
-        rows = np.arange(first_row, first_row + len(result))
+        rows = np.arange(first_row + 1, first_row + 1 + len(result))  # files are counted from 1
         files = pa.DictionaryArray.from_arrays(np.zeros(len(result), np.int32), pa.array([path]))
         place = named_beside(self._options.ignore, {"file": files, "row": pa.array(rows)})
         columns = {**place, **dict(zip(result.column_names, result.columns, strict=True))}

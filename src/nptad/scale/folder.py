@@ -25,7 +25,7 @@ from nptad.io.write import write_table
 
 # Names with an underscore or a dot in front are no data to whoever reads the directory as one table.
 MANIFEST, _LOCK = "_nptad.json", "_nptad.lock"
-_FORMAT = 1
+_FORMAT = 2  # rows are counted from 1; from 0 in format 1
 _KEY = b"nptad"
 
 

@@ -18,7 +18,9 @@ from jaxtyping import Bool, Float, Int
 
 from nptad.errors import InputError, warn
 from nptad.scoring.arrays import require_array
-from nptad.tables.frames import build_frame
+from nptad.scoring.display import detection_html
+from nptad.tables.frames import beside_keys
+from nptad.tables.identity import Identity
 from nptad.validation import is_number, require
 
 DEFAULT_RATE = 0.01
@@ -196,6 +198,8 @@ class Detection:
     read these first."""
     notes: tuple[str, ...] = ()
     """Sentences about missing and unknown columns and about cells that cannot be read."""
+    identity: Identity = field(repr=False, default_factory=Identity)
+    """What the rows are called: their index and key columns."""
 
     def ranking(self) -> Int[np.ndarray, " N"]:
         """All rows: first the flagged ones, then the others, each group with the highest scores first.
@@ -205,14 +209,20 @@ class Detection:
         return np.lexsort((-self.score, ~self.anomaly))
 
     def frame(self) -> Any:
-        """A frame of the same kind as the table, with the columns row, score, p_value and anomaly."""
+        """A frame of the same kind as the table, with the columns row (position), score, p_value and anomaly.
+
+        It has the index of a frame of pandas, and beside them the columns that were set aside, such as IDs.
+        """
         columns: dict[str, tuple[type, list[Any]]] = {
             "row": (int, list(range(len(self.score)))),
             "score": (float, self.score.tolist()),
             "p_value": (float, self.p_value.tolist()),
             "anomaly": (bool, self.anomaly.tolist()),
         }
-        return build_frame(self.backend, columns)
+        return beside_keys(self.identity, self.backend, columns)
+
+    def _repr_html_(self) -> str:
+        return detection_html(self)
 
 
 @dataclass(frozen=True)

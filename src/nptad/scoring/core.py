@@ -7,7 +7,11 @@ rows.
 
 How large should the core be? A small one leaves out large groups of anomalies; a large one shows better what is odd
 among normal rows of many kinds. No signal that needs no labels has told which of both a table has, so the surprises on
-a small and a large core are averaged, and their mean is added to that of the first pass.
+a small and a large core are averaged, and their mean is added to that of the first pass. New rows are compared with the
+small core alone: few anomalies are left in it.
+
+How many rows stand out is read off the mean over the views, on both cores together and on the large one. In the mean
+that gives the largest surprise the most weight, more of clean tables with long tails stands out.
 """
 
 from __future__ import annotations
@@ -18,8 +22,9 @@ from dataclasses import replace
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from nptad.scoring.first_pass import first_pass
+from nptad.scoring.first_pass import MEASURES, first_pass
 from nptad.scoring.folds import row_keys
+from nptad.scoring.gross_errors import gross_errors
 from nptad.scoring.standing_out import standing_out
 from nptad.scoring.surprise import CombinedSurprise, Surprise, combine, surprise_among_others
 from nptad.scoring.view_score import Core, ViewScore, as_seen, far_off, fit_views, rows_to_keep
@@ -29,9 +34,6 @@ from nptad.training.parallel import single_thread
 
 CORES = (0.6, 0.9)
 """Shares of the table that the small and the large core are."""
-
-_MANY = 0.05
-"""If more than this share of the rows stands out, new rows are compared with the small core."""
 
 _FEWEST = 10
 """Rows of a core at least, if the table has as many."""
@@ -48,8 +50,12 @@ def fit_core(
     layout: CellLayout,
     seed: int,
     advance: Callable[[float], None] = lambda _: None,
+    zeros: Float[np.ndarray, " D1"] | None = None,
 ) -> ViewScore:
     """Score encoded rows of one table that contains anomalies; ``advance`` is told the rows that were scored.
+
+    Rows with gross errors (:mod:`nptad.scoring.gross_errors`, which says what ``zeros`` are) stand out. They are set
+    aside first: in a column with one huge number, all others would be alike.
 
     Examples
     --------
@@ -59,6 +65,28 @@ def fit_core(
     >>> np.flatnonzero(score.core.stands_out).tolist() == list(range(20)), len(score.kept)
     (True, 180)
     """
+    evidence, wrong_cell = gross_errors(x, layout, zeros)
+    ordinary = np.flatnonzero(evidence == 0)
+    advance(len(x) - len(ordinary))
+    score = _fit_ordinary(x[ordinary], layout, seed, advance)
+    assert score.core is not None
+    scores, stands_out = evidence + np.log(len(x) + 1), evidence > 0
+    scores[ordinary], stands_out[ordinary] = score.training_scores, score.core.stands_out
+    reason = np.full(len(x), len(MEASURES) - 1)
+    reason[ordinary] = score.core.reason
+    return replace(
+        score,
+        kept=ordinary[score.kept],
+        training_scores=scores,
+        row_keys=row_keys(x),
+        core=replace(score.core, stands_out=stands_out, reason=reason, wrong_cell=wrong_cell),
+    )
+
+
+def _fit_ordinary(
+    x: Float[np.ndarray, "N D"], layout: CellLayout, seed: int, advance: Callable[[float], None]
+) -> ViewScore:
+    """Score the rows of a table without gross errors."""
     known = rows_to_keep(x, layout, seed)
     measures = first_pass(far_off(x, without_unreadable(x)), layout, seed)
     order = known[np.argsort(_mean_surprise(measures, known)[known], kind="stable")]
@@ -66,23 +94,32 @@ def fit_core(
 
     first = _mean_surprise(measures, cores[-1])
     fitted = [_fit_views(x, layout, rows, seed, lambda n: advance(n / len(CORES))) for rows in cores]
-    surprises = first + np.mean([found for _, _, found in fitted], axis=0)
-    stands_out = standing_out(surprises)
+    means = [by_view.mean(axis=0) for _, _, by_view in fitted]
+    surprises = first + np.mean(means, axis=0)
+    odd = standing_out(np.mean(means, axis=0)) | (standing_out(means[-1]) & ~_has_copy(x))
+    stands_out = np.zeros(len(x), dtype=bool)
+    stands_out[_highest(surprises, int(odd.sum()))] = True
 
     n_top = min(len(x), max(_TOP, int(stands_out.sum())))
     top = _highest(surprises, n_top)
-    agreement = min(np.isin(_highest(first + found, n_top), top).mean() for _, _, found in fitted)
-    chosen = 0 if stands_out.mean() > _MANY else -1
-    kept, (views, combined, found) = cores[chosen], fitted[chosen]
+    agreement = min(np.isin(_highest(first + mean, n_top), top).mean() for mean in means)
+    kept, (views, combined, by_view) = cores[0], fitted[0]
     measure = (measures.argsort(axis=1).argsort(axis=1)).argmax(axis=0)
     return ViewScore(
         views,
-        replace(combined, whole=Surprise.fit(found[~stands_out])),
+        replace(combined, whole=Surprise.fit(combine(by_view)[~stands_out])),
         layout,
         kept,
         _as_logs(surprises, stands_out),
         row_keys(x),
-        Core(stands_out, np.where(np.isin(np.arange(len(x)), kept), -1, measure), n_top, float(agreement)),
+        Core(
+            stands_out,
+            np.where(np.isin(np.arange(len(x)), kept), -1, measure),
+            np.full(len(x), -1),
+            n_top,
+            float(agreement),
+        ),
+        seed,
     )
 
 
@@ -97,19 +134,25 @@ def _fit_views(
     core: Int[np.ndarray, " core"],
     seed: int,
     advance: Callable[[float], None],
-) -> tuple[tuple[View, ...], CombinedSurprise, Float[np.ndarray, " N"]]:
-    """Views fitted on a core, their surprise, and the combined surprise of every row of the table."""
+) -> tuple[tuple[View, ...], CombinedSurprise, Float[np.ndarray, "V N"]]:
+    """Views fitted on a core, their surprise, and the surprise of every row of the table in each view."""
     views, out_of_fold = fit_views(x[core], layout, seed, advance=advance)
     combined, _ = CombinedSurprise.fit(out_of_fold)
-    surprises = np.empty(len(x))
-    surprises[core] = combine(np.stack([surprise_among_others(scores) for scores in out_of_fold]))
+    surprises = np.empty((len(views), len(x)))
+    surprises[:, core] = [surprise_among_others(scores) for scores in out_of_fold]
     rest = np.setdiff1d(np.arange(len(x)), core)
     for start in range(0, len(rest), _ROWS_AT_ONCE):
         block = rest[start : start + _ROWS_AT_ONCE]
         scores = [view.score(as_seen(view, x[block], without_unreadable(x[core]))) for view in views]
-        surprises[block] = combine(combined.by_view(scores)).mean(axis=1)
+        surprises[:, block] = combined.by_view(scores).mean(axis=2)
         advance(len(block))
     return views, combined, surprises
+
+
+def _has_copy(x: Float[np.ndarray, "N D"]) -> Bool[np.ndarray, " N"]:
+    """Which rows equal another one; outside the core, such rows have no copy nearby, as those of the core have."""
+    _, which, counts = np.unique(row_keys(x), return_inverse=True, return_counts=True)
+    return counts[which] > 1
 
 
 def _highest(scores: Float[np.ndarray, " N"], n_rows: int) -> Int[np.ndarray, " n"]:

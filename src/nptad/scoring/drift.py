@@ -58,7 +58,7 @@ class TrainingCells:
     """What is known about the columns of the training table."""
 
     rows: Float[np.ndarray, "kept D"]
-    """Training rows, unreadable cells as gaps."""
+    """Training rows, unreadable numbers as gaps."""
     missing: Int[np.ndarray, " D"]
     """Missing cells of each column in the whole table."""
     unreadable: Int[np.ndarray, " D"]
@@ -102,12 +102,14 @@ def _tests(x: np.ndarray, j: int, training: TrainingCells) -> list[tuple[Change,
     known = training.rows[:, j]
     known = known[~np.isnan(known)]
     n_missing, n_unreadable = int(training.missing[j]), int(training.unreadable[j])
-    tests = [_count(j, "unreadable", int(np.isinf(column).sum()), len(column), n_unreadable, n)]
-    if j >= training.layout.n_numeric:
+    is_number = j < training.layout.n_numeric
+    tests = []
+    if is_number:
+        tests.append(_count(j, "unreadable", int(np.isinf(column).sum()), len(column), n_unreadable, n))
+    else:  # where unreadable cells are categories that training did not see
         tests.append(_unseen(j, observed, known, training.lumped[j], bool(training.is_open[j])))
     tests.append(_count(j, "missing", int(np.isnan(column).sum()), len(column), n_missing, n))
     if len(observed) and len(known):
-        is_number = j < training.layout.n_numeric
         tests.append(_numbers(j, observed, known) if is_number else _shares(j, observed, known, training.lumped[j]))
     return tests
 
@@ -125,16 +127,17 @@ def _fisher(count: int, of: int, before: int, n: int) -> float:
 
 
 def _unseen(j: int, observed: np.ndarray, known: np.ndarray, lumped: float, is_open: bool) -> _Test:
-    """New categories against as many as are expected, those that occurred once in training.
+    """New categories against as many as are expected: those that occurred once in training, and unreadable cells.
 
     Where new ones share a code with rare ones, these are expected beside them: with each category that is as rare as
     the rarest with a code of its own. A new category may come in several copies, so that fewer values are counted than
     there are.
     """
     n, of = max(1, len(known)), len(observed)
-    counts = np.unique(known[known != lumped], return_counts=True)[1]
+    counts = np.unique(known[(known != lumped) & (known != UNSEEN)], return_counts=True)[1]
     count = int(((observed == UNSEEN) | (is_open & (observed == lumped))).sum())
-    expected = counts[counts <= (counts.min(initial=n) + 1 if is_open else 1)].sum() + (known == lumped).sum()
+    expected = counts[counts <= (counts.min(initial=n) + 1 if is_open else 1)].sum()
+    expected += (known == lumped).sum() + (known == UNSEEN).sum()
     p_value = _fisher(count // _CLUSTER, of // _CLUSTER, int(expected), n)
     before = float(expected / n)
     return Change(j, "unseen", p_value, count, of, before), of > 0 and count / of - before >= _LEAST_SHARE
@@ -153,8 +156,8 @@ def _shares(j: int, observed: np.ndarray, known: np.ndarray, lumped: float) -> _
     Where rare categories share a code, only those are frequent that occur twice as often as the rarest with a code of
     its own: training chose which have one, so that these are somewhat rarer elsewhere.
     """
-    observed = observed[observed >= 0]
-    n_codes = int(max(observed.max(initial=0), known.max())) + 1
+    observed, known = observed[observed >= 0], known[known >= 0]
+    n_codes = int(max(observed.max(initial=0), known.max(initial=0))) + 1
     here, before = (np.bincount(cells.astype(np.int64), minlength=n_codes) for cells in (observed, known))
     share = len(observed) / (len(observed) + len(known))
     both = here + before

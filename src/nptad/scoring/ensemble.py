@@ -24,11 +24,13 @@ from nptad.nn.model import NPT
 from nptad.nn.rng import MemberRandom
 from nptad.scoring.arrays import LARGEST, require_array, require_rows
 from nptad.scoring.folds import MemberAssignment, left_out_rows, row_keys
+from nptad.scoring.forecast import TimeLimit, time_to_train
 from nptad.scoring.nearest import nearest_distances
 from nptad.scoring.score import Member, counted_masks, mask_losses, mean_losses, prepare_member, score_rows
 from nptad.settings import Settings
 from nptad.tables.layout import CellLayout
 from nptad.training.checkpoint import History
+from nptad.training.distributed import Ranks
 from nptad.training.loop import Precision, train
 from nptad.training.parallel import threads_for
 
@@ -189,12 +191,16 @@ def fit_ensemble(
     seeds: list[int],
     *,
     device: torch.device,
-    time_limit: float | None = None,
+    limit: TimeLimit | None = None,
+    n_scored: int = 0,
     precision: Precision = "auto",
     checkpoint: str | Path | None = None,
     report: Callable[[dict[str, Any]], None] | None = None,
 ) -> tuple[Ensemble, History]:
-    """Train one member per seed, except the first two: these draw the folds and contexts, and the mask bank."""
+    """Train one member per seed, except the first two: these draw the folds and contexts, and the mask bank.
+
+    Within the ``limit``, training leaves time for scoring so many training rows.
+    """
     fold_seed, bank_seed, *member_seeds = seeds
     masks = mask_bank(layout.n_features, settings.mask_sizes, settings.max_masks, bank_seed)
     left_out = left_out_rows(len(x), len(member_seeds), fold_seed)
@@ -202,6 +208,13 @@ def fit_ensemble(
 
     model = NPT(layout, settings, MemberRandom(member_seeds)).to(device)
     x_members = torch.from_numpy(x[rows]).to(device)
+    time_limit = None
+    if limit is not None:
+        ranks = Ranks()
+        ranks.require_same(limit.seconds, "time limit")
+        n_judged = n_scored + (_n_baseline_rows(left_out) if settings.scale_masks else 0)
+        n_neighbours = _NEIGHBOURS * (settings.context_size or len(x)) if settings.aggregation == "nearest" else 0
+        time_limit = ranks.from_first(lambda: time_to_train(model, x_members, masks, n_judged, n_neighbours, limit))
     history = train(model, x_members, time_limit=time_limit, precision=precision, checkpoint=checkpoint, report=report)
     return assemble(model, masks, x, left_out, fold_seed), history
 
@@ -236,6 +249,12 @@ def assemble(model: NPT, masks: Tensor, x: np.ndarray, left_out: np.ndarray, fol
     if settings.aggregation == "nearest":
         baselines["nearest_scale"] = _baseline_distance(ensemble, x, random)
     return replace(ensemble, **baselines)
+
+
+def _n_baseline_rows(left_out: Bool[np.ndarray, "K N"]) -> int:
+    """How many rows :func:`_left_out_rows_per_member` gives."""
+    available = left_out.sum(axis=1) if len(left_out) > 1 else np.array([left_out.shape[1]])
+    return int(available.clip(max=_BASELINE_ROWS).sum())
 
 
 def _sample(rows: Int[np.ndarray, "K rows"], size: int, random: np.random.Generator) -> Int[np.ndarray, "K sampled"]:

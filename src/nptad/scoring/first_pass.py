@@ -22,8 +22,9 @@ MEASURES = (
     "far from a fifth of the rows by ranks",
     "far from a fifth of the rows in some columns",
     "isolated by few cuts",
+    "wrong in single cells",
 )
-"""What the measures find, in the order of :func:`first_pass`."""
+"""What the measures find, in the order of :func:`first_pass`; the last one is :mod:`nptad.scoring.gross_errors`."""
 
 _COMPARED_ROWS, _COMPARED_IN_PARTS = 1000, 400
 """Rows that all rows are compared with: in all columns, and in some of them."""

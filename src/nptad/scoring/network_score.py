@@ -32,6 +32,15 @@ class NetworkScore:
         return self.ensemble.model.settings
 
     @property
+    def ended_early(self) -> str | None:
+        """What to say of a network that the time limit has ended before its last step; None for others."""
+        done, planned = len(self.history), self.settings.n_steps
+        if done >= planned:
+            return None
+        advice = " The network has learnt little: allow it more time." if done < planned / 2 else ""
+        return f"The time limit ended training after {done:,} of {planned:,} steps.{advice}"
+
+    @property
     def n_calibration(self) -> int:
         """Training rows that scores are compared with."""
         return len(self.calibration.rows)

@@ -26,6 +26,10 @@ _TAIL = 0.1
 _FEWEST = 10
 """Smallest number of scores that a tail is fitted to, if that is no more than half of them."""
 
+_ROUNDING = 1e-6
+"""Scores that differ by less than this share of the largest are equal but for rounding. As the excess of a tail, such
+differences would make every score beyond it infinitely surprising."""
+
 _PRIOR_SHAPE = 0.5
 """The shape that estimates are shrunk towards, that of a heavy tail: a few scores determine a shape poorly, and too
 light a tail gives normal rows a share of nearly 0."""
@@ -57,7 +61,7 @@ class Surprise:
         n = len(ordered)
         n_tail = max(int(_TAIL * n), min(_FEWEST, n // 2))  # 0 for a single row
         start = ordered[n - 1 - n_tail]
-        beyond = ordered[ordered > start] - start
+        beyond = ordered[ordered > start + _ROUNDING * np.abs(ordered).max()] - start
         scale, shape = fit_tail(beyond)
         return cls(ordered, np.array([start, len(beyond) / (n + 1), scale, shape]))
 
@@ -178,15 +182,16 @@ def combine(surprises: np.ndarray) -> np.ndarray:
     [1.0, 7.6]
     """
     largest = surprises.max(axis=0)
-    return largest + 2 * np.log(np.exp((surprises - largest) / 2).mean(axis=0))
+    combined = largest + 2 * np.log(np.exp((surprises - largest) / 2).mean(axis=0))
+    return combined.round(9)  # equal rows must be equal whatever their company
 
 
-def fit_tail(excess: np.ndarray) -> tuple[float, float]:
+def fit_tail(excess: np.ndarray, standard_errors: float = 0.0) -> tuple[float, float]:
     """Scale and shape of a generalised Pareto distribution from an ascending sample; scale 0 for an empty sample.
 
     The estimator of Zhang and Stephens (Technometrics 51, 2009): a mean over a grid, weighted by the likelihood. Its
     shape is shrunk towards that of a heavy tail as if by a few more rows (as in Vehtari et al., Pareto smoothed
-    importance sampling, JMLR 25, 2024) and is at least 0, the shape of the exponential.
+    importance sampling, JMLR 25, 2024), raised by so many standard errors, and at least 0, that of the exponential.
 
     Examples
     --------
@@ -205,6 +210,7 @@ def fit_tail(excess: np.ndarray) -> tuple[float, float]:
     weights = np.exp(likelihood - likelihood.max())
     shape, rate = _shape_and_rate((grid * weights).sum(keepdims=True) / weights.sum(), excess)
     drawn = (n * shape[0] + _PRIOR_ROWS * _PRIOR_SHAPE) / (n + _PRIOR_ROWS)
+    drawn += standard_errors * max(0.0, 1 + drawn) / np.sqrt(n)
     return float(1 / rate[0]), float(max(0.0, drawn))
 
 

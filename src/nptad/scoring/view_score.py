@@ -17,10 +17,11 @@ from jaxtyping import Bool, Float, Int, UInt64
 
 from nptad.scoring.arrays import require_array, require_rows
 from nptad.scoring.calibrate import RowScores
+from nptad.scoring.feedback import Feedback, Likeness
 from nptad.scoring.first_pass import MEASURES
 from nptad.scoring.folds import left_out_rows, row_keys
 from nptad.scoring.surprise import CombinedSurprise, Surprise
-from nptad.scoring.views import VIEWS, NearestInQuantiles, NearestInRanges, View
+from nptad.scoring.views import VIEWS, NearestInQuantiles, NearestInRanges, View, views_for
 from nptad.scoring.views.cells import CellView
 from nptad.scoring.views.neighbours import MANY_ROWS
 from nptad.tables.layout import CellLayout, without_unreadable
@@ -36,6 +37,15 @@ _ROWS_AT_ONCE = 2048
 """Rows scored between two reports of progress."""
 
 
+_SECONDS_PER_CELL = 2e-9
+"""Seconds that the fit takes on one core for each cell that a row is compared with; a rough measurement."""
+
+
+def expected_seconds(n_rows: int, n_features: int) -> float:
+    """About how long a fit on normal rows takes on one core: each row is compared with at most ``MANY_ROWS``."""
+    return _SECONDS_PER_CELL * n_rows * min(n_rows, MANY_ROWS) * n_features
+
+
 @dataclass(frozen=True)
 class Core:
     """What is known of a training table that contains anomalies (:mod:`nptad.scoring.core`)."""
@@ -45,6 +55,8 @@ class Core:
     reason: Int[np.ndarray, " N"]
     """Why each row was kept out of the core: the place of the measure of the first pass by which it is oddest; -1 for
     a row of the core."""
+    wrong_cell: Int[np.ndarray, " N"]
+    """The column of the cell that gives a row with a gross error away; -1 for other rows."""
     n_top: int
     """Rows with the highest scores that were compared."""
     agreement: float
@@ -59,9 +71,10 @@ class Core:
         counts = np.bincount(self.reason[self.reason >= 0], minlength=len(MEASURES)).tolist()
         return {name: count for name, count in zip(MEASURES, counts, strict=True) if count}
 
-    def require_sound(self, n_rows: int) -> None:
+    def require_sound(self, n_rows: int, n_columns: int) -> None:
         """Raise a ValueError unless all of it can be shown; ``n_rows`` is that of the training table."""
         require_array("stands_out", self.stands_out, "b1", (n_rows,))
+        require_array("wrong_cell", self.wrong_cell, "i8", (n_rows,), least=-1, most=n_columns - 1)
         require_array("reason", self.reason, "i8", (n_rows,), least=-1, most=len(MEASURES) - 1)
         require_array("n_top", np.array(self.n_top), "i8", (), least=1, most=n_rows)
         require_array("agreement", np.array(self.agreement), "f8", (), least=0, most=1)
@@ -91,6 +104,10 @@ class ViewScore:
     """Keys of the training rows, by which the training table is recognised."""
     core: Core | None = None
     """If the table was taken to contain anomalies: which rows the views learnt from, and what stands out."""
+    seed: int = 0
+    """What the folds were drawn with."""
+    likeness: Likeness | None = None
+    """The rows that a user has judged, if there are any."""
 
     @classmethod
     @single_thread("blas")
@@ -99,7 +116,7 @@ class ViewScore:
         x: Float[np.ndarray, "N D"],
         layout: CellLayout,
         seed: int,
-        kinds: tuple[type[View], ...] = VIEWS,
+        kinds: tuple[type[View], ...] | None = None,
         advance: Callable[[float], None] = lambda _: None,
     ) -> ViewScore:
         """Learn from encoded training rows; ``advance`` is told the rows that were scored."""
@@ -107,7 +124,7 @@ class ViewScore:
         known = x[kept]
         views, by_view = fit_views(known, layout, seed, kinds, advance)
         surprise, out_of_fold = CombinedSurprise.fit(by_view)
-        result = cls(views, surprise, layout, kept, np.empty(len(x)), row_keys(x))
+        result = cls(views, surprise, layout, kept, np.empty(len(x)), row_keys(x), seed=seed)
         result.training_scores[kept] = out_of_fold
         rest = np.setdiff1d(np.arange(len(x)), kept)
         result.training_scores[rest] = result.score(x[rest], advance)
@@ -139,7 +156,7 @@ class ViewScore:
         for surprise in (*self.surprise.views, self.surprise.whole):
             surprise.require_sound()
         if self.core is not None:
-            self.core.require_sound(n_rows)
+            self.core.require_sound(n_rows, self.layout.n_features)
 
     @single_thread("blas")
     def score(
@@ -149,15 +166,22 @@ class ViewScore:
         scores = np.empty(len(x))
         for start in range(0, len(x), _ROWS_AT_ONCE):
             block = x[start : start + _ROWS_AT_ONCE]
-            scores[start : start + _ROWS_AT_ONCE] = self.surprise.score(self._scores(block))
+            found = self.surprise.score(self._scores(block))
+            scores[start : start + _ROWS_AT_ONCE] = self._judged(block, found)
             advance(len(block))
         return scores
+
+    def score_training_rows(self, x: Float[np.ndarray, "n D"], rows: Int[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
+        """The score of rows that are training rows with these numbers."""
+        place = np.searchsorted(self.kept, rows).clip(max=len(self.kept) - 1)
+        return self._judged(x, self.training_scores[rows], np.where(self.kept[place] == rows, place, -1))
 
     def score_rows(self, x: Float[np.ndarray, "n D"], advance: Callable[[float], None]) -> RowScores:
         """The scores of new rows, or of the training table."""
         if self.is_training_table(x):
+            scores = self.score_training_rows(x, np.arange(len(x)))
             advance(len(x))
-            return RowScores(self.training_scores[:, None], self.training_scores, np.arange(len(x)))
+            return RowScores(scores[:, None], scores, np.arange(len(x)))
         scores = self.score(x, advance)
         return RowScores(scores[:, None], scores, np.full(len(x), -1))
 
@@ -201,18 +225,47 @@ class ViewScore:
         """The score as if its views had not seen some of the training rows, for explaining these rows."""
         rest = ~np.isin(self.kept, training_rows)
         rows = self.rows[rest]
-        return replace(self, views=tuple(view.of_rows(rows, self.layout) for view in self.views), kept=self.kept[rest])
+        score = replace(self, views=tuple(view.of_rows(rows, self.layout) for view in self.views), kept=self.kept[rest])
+        return (
+            score if self.likeness is None else replace(score, likeness=replace(self.likeness, nearest=score.nearest))
+        )
+
+    def judged_by(self, feedback: Feedback) -> ViewScore:
+        """The score after a user's judgements: rejected training rows have left the views."""
+        keys = row_keys(feedback.rows)
+        latest = dict(zip(keys.tolist(), feedback.is_anomaly.tolist(), strict=True))
+        rejected = [key for key, is_anomaly in latest.items() if is_anomaly]
+        score = self
+        if rejected:
+            is_rejected = np.isin(row_keys(self.rows), np.array(rejected, dtype=np.uint64))
+            score = self.without(self.kept[is_rejected]) if is_rejected.any() else self
+        rows = far_off(feedback.rows, without_unreadable(self.rows))
+        distances = score.surprise.views[next(place for place, v in enumerate(score.views) if v is score.nearest)]
+        return replace(score, likeness=Likeness(replace(feedback, rows=rows), score.nearest, distances))
+
+    def known_anomalies(self, x: Float[np.ndarray, "n D"]) -> Int[np.ndarray, " n"]:
+        """The record of the rejected row that each new row is like, 0 for none."""
+        if self.likeness is None:
+            return np.zeros(len(x), dtype=np.int64)
+        like = self.likeness.find(as_seen(self.nearest, x, self.rows))[0]
+        feedback = self.likeness.feedback
+        return np.where((like >= 0) & feedback.is_anomaly[like], feedback.record[like], 0)
 
     def to_arrays(self) -> dict[str, np.ndarray]:
-        """Plain arrays by name, for a file, without :attr:`rows`; :meth:`from_arrays` gives the score back."""
+        """Plain arrays by name, for a file, without :attr:`rows`; :meth:`from_arrays` gives the score back.
+
+        What a user has judged is not among them.
+        """
         arrays = {"whole.scores": self.surprise.whole.scores, "whole.tail": self.surprise.whole.tail}
         arrays |= {"kept": self.kept, "training_scores": self.training_scores, "row_keys": self.row_keys}
+        arrays |= {"seed": np.array(self.seed), "cardinalities": np.array(self.layout.cardinalities, dtype=np.int64)}
         for place, (view, surprise) in enumerate(zip(self.views, self.surprise.views, strict=True)):
             names = [field.name for field in fields(view) if field.name != "rows"]
             arrays |= {f"{place}.{name}": getattr(view, name) for name in names}
             arrays |= {f"{place}.surprise.scores": surprise.scores, f"{place}.surprise.tail": surprise.tail}
         if self.core is not None:
             arrays |= {"core.stands_out": self.core.stands_out, "core.reason": self.core.reason}
+            arrays |= {"core.wrong_cell": self.core.wrong_cell}
             arrays |= {"core.agreement": np.array([self.core.n_top, self.core.agreement])}
         return arrays
 
@@ -222,9 +275,13 @@ class ViewScore:
         arrays: dict[str, np.ndarray],
         rows: Float[np.ndarray, "kept D"],
         layout: CellLayout,
-        kinds: tuple[type[View], ...] = VIEWS,
+        kinds: tuple[type[View], ...] | None = None,
     ) -> ViewScore:
         """Rebuild a score from :meth:`to_arrays`; ``kinds`` are the view classes that it was fitted with."""
+        if kinds is None:
+            kinds = views_for(layout)
+            if f"{len(VIEWS)}.columns" not in arrays:  # fitted before there was a view of times
+                kinds = VIEWS
 
         def surprise(name: str) -> Surprise:
             return Surprise(arrays[f"{name}.scores"], arrays[f"{name}.tail"])
@@ -236,7 +293,17 @@ class ViewScore:
         core = None
         if "core.reason" in arrays:
             n_top, agreement = arrays["core.agreement"].tolist()
-            core = Core(arrays["core.stands_out"], arrays["core.reason"], int(n_top), agreement)
+            stands_out, reason = arrays["core.stands_out"], arrays["core.reason"]
+            wrong_cell = arrays.get("core.wrong_cell", np.full(len(reason), -1))  # format 8 has none
+            core = Core(stands_out, reason, wrong_cell, int(n_top), agreement)
+        if "cardinalities" in arrays:  # judged rows may have more categories than the views know
+            known = arrays["cardinalities"]
+            require_array("cardinalities", known, "i8", (len(layout.cardinalities),), least=0)
+            if (known > np.array(layout.cardinalities)).any():
+                raise ValueError("cardinalities are those of other columns")
+            layout = replace(layout, cardinalities=tuple(known.tolist()))
+        seed = arrays.get("seed", np.array(0))
+        require_array("seed", seed, "i8", (), least=0, most=2.0**63)
         return cls(
             tuple(view(place, kind) for place, kind in enumerate(kinds)),
             CombinedSurprise(tuple(surprise(f"{place}.surprise") for place in range(len(kinds))), surprise("whole")),
@@ -245,7 +312,13 @@ class ViewScore:
             arrays["training_scores"],
             arrays["row_keys"],
             core,
+            int(seed),
         )
+
+    def _judged(self, x: np.ndarray, scores: np.ndarray, self_index: np.ndarray | None = None) -> np.ndarray:
+        if self.likeness is None:
+            return scores
+        return self.likeness.judge(as_seen(self.nearest, x, self.rows), scores, self_index)
 
     def _scores(self, x: np.ndarray) -> list[np.ndarray]:
         return [view.score(as_seen(view, x, self.rows)) for view in self.views]
@@ -270,10 +343,11 @@ def fit_views(
     x: Float[np.ndarray, "N D"],
     layout: CellLayout,
     seed: int,
-    kinds: tuple[type[View], ...] = VIEWS,
+    kinds: tuple[type[View], ...] | None = None,
     advance: Callable[[float], None] = lambda _: None,
 ) -> tuple[tuple[View, ...], list[Float[np.ndarray, " N"]]]:
     """Views fitted on encoded rows, and the out-of-fold scores of these rows under each of them."""
+    kinds = views_for(layout) if kinds is None else kinds
     left_out = left_out_rows(len(x), min(N_FOLDS, len(x)), seed)
     fitted = []
     for place, kind in enumerate(kinds):

@@ -8,22 +8,17 @@ from __future__ import annotations
 
 import math
 import re
-from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 from typing import Any
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import numpy as np
 
 from nptad.errors import InputError
 from nptad.tables.frames import RawColumns, read_columns, texts
 from nptad.tables.layout import LARGEST_STANDARDISED, UNREADABLE, UNSEEN
-from nptad.tables.readings import Reading, reading_of, zone_of
+from nptad.tables.moments import LAST_SECOND, duration_text, time_text
+from nptad.tables.readings import Reading, reading_of
 from nptad.tables.schema import Category, Column, Schema, listed
-
-_LAST_SECOND = 2.0**62
-"""Seconds from 1970 beyond which there is no calendar; a network may expect any number."""
 
 
 @dataclass(frozen=True)
@@ -86,6 +81,16 @@ def check_columns(schema: Schema, raw: RawColumns, strict: bool = False) -> list
     return notes
 
 
+def require_all_columns(schema: Schema, raw: RawColumns) -> None:
+    """Refuse rows that lack a column: its cells would count as missing among the rows that the model knows."""
+    missing = [c.name for c in schema.used if schema.named and raw.named and c.name not in raw.cells]
+    if missing:
+        raise InputError(
+            f"The table lacks the column(s) {listed(missing)}; rows for a model to learn from or to remember need all "
+            "columns of its training table (the table that was scored, not the scores)."
+        )
+
+
 def match(schema: Schema, raw: RawColumns) -> Cells:
     """The cells of every used column, in the form that it had in training; see :func:`check_columns`."""
     renamed = _renamed(schema, raw)
@@ -98,7 +103,7 @@ def match(schema: Schema, raw: RawColumns) -> Cells:
             continue
         values[column.name] = _as_learnt(column, raw, name)
         if raw.content[name] != column.content:
-            written[column.name] = _as_written(raw, name)
+            written[column.name] = _as_written(raw, name, raw.zones.get(name, ""))
     return Cells(values, written, raw.n_rows)
 
 
@@ -119,7 +124,7 @@ def _as_learnt(column: Column, raw: RawColumns, name: str | int) -> np.ndarray:
         return cells
     gaps = np.isnan(cells) if cells.dtype.kind == "f" else np.array([v is None for v in cells], dtype=bool)
     if column.content == "text":
-        return texts(_as_written(raw, name).tolist())
+        return texts(_as_written(raw, name, zone="").tolist())
     if content == "text":
         # If training had no text, these cells show how they are written.
         reading = Reading(column.content, column.convention) if column.convention else reading_of(column.content, cells)
@@ -132,9 +137,9 @@ def _as_learnt(column: Column, raw: RawColumns, name: str | int) -> np.ndarray:
     return np.where(gaps, np.nan, UNREADABLE)
 
 
-def _as_written(raw: RawColumns, name: str | int) -> np.ndarray:
+def _as_written(raw: RawColumns, name: str | int, zone: str) -> np.ndarray:
     """The cells of a column as plain values; times as text."""
-    as_read = Column(name, "numeric", raw.content[name], zone=raw.zones.get(name, ""))
+    as_read = Column(name, "numeric", raw.content[name], zone=zone)
     return np.array([readable(as_read, plain_cell(v)) for v in raw.cells[name]], dtype=object)
 
 
@@ -153,6 +158,8 @@ def _encode_column(column: Column, cells: np.ndarray) -> np.ndarray:
             position = others | position
         return np.array([np.nan if v is None else position.get(v, unknown) for v in cells], dtype=np.float32)
     categories = np.array(column.categories, dtype=np.float64)
+    order = np.argsort(categories)  # those that an update has added come last
+    categories = categories[order]
     codes = np.full(len(cells), float(unknown))
     spellings = [(categories, cells)]
     if column.content == "number":  # a float32 file rounds them; exact matches come last, so that they win
@@ -160,7 +167,7 @@ def _encode_column(column: Column, cells: np.ndarray) -> np.ndarray:
     for known, met in spellings if column.categories else ():
         place = np.searchsorted(known, met).clip(max=len(known) - 1)
         same = known[place] == met
-        codes[same] = place[same]
+        codes[same] = order[place[same]]
     codes[np.isin(cells, np.array(column.pooled, dtype=np.float64))] = pool
     codes[np.isnan(cells)] = np.nan
     codes[np.isinf(cells)] = UNSEEN
@@ -214,39 +221,6 @@ def readable(column: Column, value: Category | None) -> Category | None:
     """
     if isinstance(value, bool):
         return column.convention.split("/")[value] if column.convention else value
-    if value is None or column.content not in ("time", "duration") or not abs(float(value)) < _LAST_SECOND:
+    if value is None or column.content not in ("time", "duration") or not abs(float(value)) < LAST_SECOND:
         return value
-    micros = round(float(value) * 1e6)
-    if column.content == "time":
-        return _moment(micros, column.zone)
-    seconds, rest = divmod(abs(micros), 10**6)
-    minutes, second = divmod(seconds, 60)
-    hours, minute = divmod(minutes, 60)
-    days, hour = divmod(hours, 24)
-    sign, day = "-" if micros < 0 else "", f"{days} d " if days else ""
-    return f"{sign}{day}{hour:02d}:{minute:02d}:{second:02d}{_fraction(rest)}"
-
-
-def _moment(micros: int, zone: str) -> str:
-    shift = timedelta()
-    if zone:
-        with suppress(OverflowError, ValueError, OSError, ZoneInfoNotFoundError):
-            moment = datetime.fromtimestamp(micros // 10**6, UTC)
-            offset = zone.removeprefix("UTC")
-            is_offset = not offset or offset[0] in "+-"
-            shift = moment.astimezone(zone_of(offset) if is_offset else ZoneInfo(zone)).utcoffset() or shift
-    seconds, rest = divmod(micros + shift // timedelta(microseconds=1), 10**6)
-    # NumPy's calendar knows years beyond 9999, which an anomaly may reach.
-    text = str(np.datetime64(seconds, "s")) + _fraction(rest)
-    if not zone:
-        return text.removesuffix("T00:00:00")
-    minutes = shift // timedelta(minutes=1)
-    return (
-        f"{text}{'-' if minutes < 0 else '+'}{abs(minutes) // 60:02d}:{abs(minutes) % 60:02d}"
-        if minutes
-        else f"{text}Z"
-    )
-
-
-def _fraction(micros: int) -> str:
-    return f".{micros:06d}" if micros else ""
+    return time_text(float(value), column.zone) if column.content == "time" else duration_text(float(value))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import numbers
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, time, timedelta
@@ -21,7 +21,9 @@ import pyarrow as pa
 from narwhals.exceptions import DuplicateError
 
 from nptad.errors import CellTypeError, InputError
-from nptad.tables.selection import require_distinct
+from nptad.tables.identity import Identity
+from nptad.tables.moments import duration_text, time_text
+from nptad.tables.selection import named_beside, require_distinct
 
 Content = Literal["number", "boolean", "text", "time", "duration", "nested"]
 """What the cells of a column are. Times are seconds since 1970 (UTC), durations and times of day are seconds. Nested
@@ -43,18 +45,25 @@ class RawColumns:
     n_rows: int
     named: bool  # true if columns are known by name, false if by position
     backend: str  # library of the frames that the user works with
-    first_row: int = 0  # its number in error messages
+    first_row: int = 0  # its position in the whole table, if this is a block of it
     declared: frozenset[str | int] = frozenset()  # text columns that their author declared to be categories
     zones: Mapping[str | int, str] = field(default_factory=dict)  # of times that have a time zone
+    identity: Identity = field(default_factory=Identity)  # what the rows are called
 
     def take(self, rows: slice | np.ndarray) -> RawColumns:
         """Some of the rows, by position."""
         cells = {name: column[rows] for name, column in self.cells.items()}
-        return replace(self, cells=cells, n_rows=len(np.arange(self.n_rows)[rows]))
+        identity = self.identity.take(rows, self.n_rows)
+        return replace(self, cells=cells, n_rows=len(np.arange(self.n_rows)[rows]), identity=identity)
+
+    def set_aside(self, names: Sequence[str]) -> RawColumns:
+        """The table without some columns, which are key columns from now on."""
+        cells = {name: column for name, column in self.cells.items() if name not in names}
+        return replace(self, cells=cells, identity=self.identity.with_keys(names))
 
 
 def read_columns(table: Any, first_row: int = 0) -> RawColumns:
-    """Bring any supported table into one form, once; error messages count rows from ``first_row``."""
+    """Bring any supported table into one form, once; ``first_row`` is the position of its first row."""
     if isinstance(table, RawColumns):
         return table
     if hasattr(table, "toarray") and hasattr(table, "nnz"):
@@ -83,7 +92,8 @@ def read_columns(table: Any, first_row: int = 0) -> RawColumns:
         )
         if zone is not None:
             zones[name] = str(zone)
-    return RawColumns(cells, content, len(frame), True, backend_of(table), first_row, frozenset(declared), zones)
+    backend, identity = backend_of(table), Identity.of(frame, first_row)
+    return RawColumns(cells, content, len(frame), True, backend, first_row, frozenset(declared), zones, identity)
 
 
 @contextmanager
@@ -153,7 +163,8 @@ def _read_array(table: Any, first_row: int) -> RawColumns:
     for j in range(array.shape[1]):
         with _library_explained(f"Column {j}"):
             cells[j], content[j] = _read_values(array[:, j], j, first_row)
-    return RawColumns(cells, content, len(array), False, backend_of(table), first_row)
+    backend, identity = backend_of(table), Identity(first_row)
+    return RawColumns(cells, content, len(array), False, backend, first_row, identity=identity)
 
 
 def _read_series(series: nw.Series[Any], name: str | int, first_row: int) -> tuple[np.ndarray, Any]:
@@ -221,10 +232,14 @@ def _read_values(values: np.ndarray, name: str | int, first_row: int) -> tuple[n
     return texts(cells), "text"
 
 
+def _seconds_since_1970(moment: datetime) -> float:
+    # Without a time zone, timestamp() would count from the time zone of the machine.
+    return moment.replace(tzinfo=UTC).timestamp()
+
+
 _NUMBER_LIKE: tuple[tuple[type, Content, Callable[[Any], float]], ...] = (
     (float, "number", float),
-    # Without a time zone, timestamp() would count from the time zone of the machine.
-    (datetime, "time", lambda v: v.replace(tzinfo=UTC).timestamp()),
+    (datetime, "time", _seconds_since_1970),
     (timedelta, "duration", timedelta.total_seconds),
 )
 
@@ -291,8 +306,31 @@ def to_arrow(table: Any) -> pa.Table:
         ) from error
     except DuplicateError as error:
         raise InputError(f"{' '.join(str(error).split())}; give each column its own name.") from error
+    frame = nw.maybe_reset_index(frame)  # or the index would become a column
     with _library_explained("The table"):
-        return frame.to_arrow()
+        try:
+            return frame.to_arrow()
+        except pa.ArrowException:  # cells of several types in one column
+            return pa.table({str(series.name): _arrow_column(series) for series in frame.iter_columns()})
+
+
+def _arrow_column(series: nw.Series[Any]) -> Any:
+    try:
+        return series.to_arrow()
+    except pa.ArrowException:
+        values = np.empty(len(series), dtype=object)
+        values[:] = series.to_list()
+        return pa.array(texts(_plain_cells(values, str(series.name), 0)), pa.string())
+
+
+def identity_of(table: Any) -> Identity:
+    """What the rows of any supported table are called."""
+    if isinstance(table, RawColumns):
+        return table.identity
+    try:
+        return Identity.of(frame_of(table))
+    except TypeError:
+        return Identity()
 
 
 def build_frame(backend: Any, columns: dict[str, tuple[type, list[Any]]]) -> Any:
@@ -302,7 +340,29 @@ def build_frame(backend: Any, columns: dict[str, tuple[type, list[Any]]]) -> Any
     return nw.from_arrow(table, backend=backend).to_native()  # nw.from_dict would make "None" of None in pandas 2
 
 
+def beside_keys(identity: Identity, backend: Any, columns: dict[str, tuple[type, list[Any]]]) -> Any:
+    """A frame of results, one line for each row of a table: its index, its key columns, and these columns.
+
+    The first of the columns comes before the keys.
+    """
+    keys = identity.key_frame()
+    names = () if keys is None else tuple(map(str, keys.columns))
+    made = build_frame(backend, named_beside(names, columns))
+    result = identity.indexed(nw.from_native(made, eager_only=True))
+    if keys is None:
+        return result.to_native()
+    first, *others = result.columns
+    return nw.concat([result.select(first), keys, result.select(others)], how="horizontal").to_native()
+
+
 def texts(cells: Iterable[Any]) -> np.ndarray:
-    """One spelling for a value, so that 22, 22.0 and "22" are the same category."""
-    whole = (int(v) if isinstance(v, float) and v.is_integer() else v for v in cells)
-    return np.array([None if v is None or v != v else str(v) for v in whole], dtype=object)
+    """One spelling for a value, so that 22, 22.0 and "22" are the same category, and a time alone and among others."""
+    return np.array([None if v is None or v != v else _text(v) for v in cells], dtype=object)
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    if isinstance(value, datetime):
+        return time_text(_seconds_since_1970(value))
+    return duration_text(value.total_seconds()) if isinstance(value, timedelta) else str(value)

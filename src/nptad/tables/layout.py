@@ -27,6 +27,8 @@ class CellLayout:
 
     n_numeric: int
     cardinalities: tuple[int, ...]  # number of categories of each categorical cell
+    times: tuple[tuple[int, float, float], ...] = ()
+    """The numbers that are times: position, and the seconds since 1970 that an encoded 0 is and an encoded 1 adds."""
 
     @property
     def n_features(self) -> int:

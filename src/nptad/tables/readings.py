@@ -16,7 +16,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterable
-from datetime import UTC, datetime, timedelta, timezone
+from datetime import datetime
 from typing import NamedTuple
 
 import numpy as np
@@ -24,6 +24,7 @@ import numpy as np
 from nptad.tables.cells import MISSING
 from nptad.tables.frames import Content
 from nptad.tables.layout import UNREADABLE
+from nptad.tables.moments import zone_of
 
 MOSTLY = 0.9
 """A text column holds numbers or times if all of its cells can be read, or at least this share of them ..."""
@@ -69,6 +70,8 @@ _TRUTH = (
 )
 """Words for no and yes in several languages."""
 
+_ZERO_OR_ONE = ("0", "1", "0.0", "1.0")
+
 
 class Reading(NamedTuple):
     """A way to read the text cells of a column."""
@@ -97,6 +100,8 @@ class Reading(NamedTuple):
             words = self.convention.split("/")
             if text in MISSING:
                 return None
+            if text in _ZERO_OR_ONE:  # as numbers, they stand for truth values too
+                return text[0] == "1"
             return bool(words.index(text.casefold())) if text.casefold() in words else UNREADABLE
         if text in MISSING or text in ("-", "."):
             return math.nan
@@ -248,14 +253,6 @@ def _time(text: str, first: str) -> float:
         return moment.replace(tzinfo=zone_of(found["zone"])).timestamp()
     except (ValueError, OverflowError):
         return UNREADABLE
-
-
-def zone_of(text: str | None) -> timezone:
-    """The time zone that an offset such as +01:00 stands for; otherwise UTC."""
-    if not text or text[0] not in "+-":
-        return UTC
-    shift = timedelta(hours=int(text[1:3]), minutes=int(text[-2:]) if len(text) > 3 else 0)
-    return timezone(-shift if text[0] == "-" else shift)
 
 
 def _clock(text: str) -> float:

@@ -28,6 +28,9 @@ _STEPS: dict[str, tuple[float, ...]] = {
 }
 """Steps in which the values of a column may go, the largest first."""
 
+LARGEST_TIME = 2.0**43
+"""Largest mean and scale of a column of times, in seconds: encoded times must become dates again."""
+
 Kind = Literal["numeric", "categorical", "ignored"]
 Use = Literal["number", "category", "ignore"]
 """What a user can choose for a column; "number" also stands for times and durations."""
@@ -78,13 +81,27 @@ class Schema:
     @property
     def layout(self) -> CellLayout:
         """Shape of an encoded row."""
-        cardinalities = tuple(c.cardinality for c in self.used if c.kind == "categorical")
-        return CellLayout(len(self.used) - len(cardinalities), cardinalities)
+        used = self.used
+        cardinalities = tuple(c.cardinality for c in used if c.kind == "categorical")
+        times = tuple((j, c.mean, c.scale) for j, c in enumerate(used) if c.kind == "numeric" and c.content == "time")
+        return CellLayout(len(used) - len(cardinalities), cardinalities, times)
+
+    @property
+    def zeros(self) -> np.ndarray:
+        """What 0 is encoded as in each number column, (D1,)."""
+        return np.array([-c.mean / c.scale for c in self.used if c.kind == "numeric"], dtype=np.float32)
 
     @property
     def ignored(self) -> tuple[str | int, ...]:
         """The columns that are set aside, except empty ones."""
         return tuple(c.name for c in self.columns if c.kind == "ignored" and c.role != "empty")
+
+    @property
+    def keys(self) -> tuple[str | int, ...]:
+        """The columns that are set aside and can tell rows apart, those that name every row first."""
+        order: dict[Role, int] = {"chosen": 0, "identifier": 0, "sequence": 1, "names": 2, "free text": 3}
+        found = [c for c in self.columns if c.kind == "ignored" and c.role in order]
+        return tuple(c.name for c in sorted(found, key=lambda c: order[c.role]))
 
     @property
     def text_columns(self) -> tuple[str, ...]:
@@ -190,7 +207,7 @@ def _learn_column(raw: RawColumns, name: str | int, use: Use | None) -> Column:
             if scale > 0:
                 learnt = dataclasses.replace(learnt, kind="numeric", mean=mean, scale=scale)
                 low, high = float(distinct[0]), float(distinct[-1])
-                return dataclasses.replace(learnt, low=low, high=high, step=_step(distinct, content))
+                return dataclasses.replace(learnt, low=low, high=high, step=step_of(distinct, content))
     learnt = dataclasses.replace(learnt, kind="categorical")
     values, counts = np.unique(present, return_counts=True)
     if len(values) <= MAX_CATEGORIES:
@@ -212,7 +229,7 @@ def _role(name: str | int, content: Content, present: np.ndarray) -> Role:
     return role_of_numbers(name, present) if content == "number" else ""
 
 
-def _step(values: np.ndarray, content: Content) -> float:
+def step_of(values: np.ndarray, content: Content) -> float:
     """The largest step of which all values are multiples, 0 if there is none."""
     for step in _STEPS[content]:
         steps = values / step
@@ -263,8 +280,8 @@ def _unreadable_text(column: Column, raw: RawColumns) -> str:
     row = int(np.isinf(values).argmax())
     return (
         f"{column.unreadable:,} of {len(cells) - column.missing:,} cells of column {column.name!r} cannot be read as "
-        f"{column.content}s, such as {str(cells[row])[:40]!r} in row {raw.first_row + row}; each is an oddity of its "
-        "cell"
+        f"{column.content}s, such as {str(cells[row])[:40]!r} in row {raw.identity.label(row)}; each is an oddity of "
+        "its cell"
     )
 
 

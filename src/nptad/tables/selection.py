@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -14,6 +15,8 @@ from nptad.errors import InputError
 
 _TRUE = {"1", "1.0", "true", "yes", "anomaly", "outlier"}
 _FALSE = {"0", "0.0", "false", "no", "normal", "inlier", "-1", "-1.0"}
+
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True)
@@ -125,3 +128,8 @@ def column_names(text: str, existing: Collection[str]) -> list[str]:
         names += [found] if found else []
         parts = parts[end:]
     return names
+
+
+def named_beside(taken: Collection[str], results: dict[str, _T]) -> dict[str, _T]:
+    """The results under names that no carried column has."""
+    return {f"nptad_{name}" if name in taken else name: value for name, value in results.items()}

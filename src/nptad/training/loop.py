@@ -53,8 +53,9 @@ def train(
     x : Tensor
         The encoded training rows of each member.
     time_limit : float, optional
-        Seconds after which training ends. The learning rate follows the share of the time used or of the steps done,
-        whichever is larger, so that a run that reaches the limit still ends annealed.
+        Seconds after which training ends; no step begins that would end later, but for the first. The learning rate
+        follows the share of the time used or of the steps done, whichever is larger, so that a run that reaches the
+        limit still ends annealed.
     precision : {"auto", "float32"}
         "auto" computes matrix products in bfloat16 on GPUs that have it; weights and their updates stay in float32.
     checkpoint : path, optional
@@ -68,8 +69,8 @@ def train(
     Returns
     -------
     list of dict
-        One entry per step: ``step``, ``loss`` (mean over members), ``losses`` (one per member), ``learning_rate``
-        and ``seconds`` since the start. The same in all processes.
+        One entry per step: ``step`` of ``planned``, ``loss`` (mean over members), ``losses`` (one per member),
+        ``learning_rate`` and ``seconds`` since the start. The same in all processes.
     """
     settings, random, ranks = model.settings, model.random, Ranks()
     mixed = _is_mixed(precision, x.device)
@@ -128,9 +129,10 @@ def train(
         return ranks.from_first(lambda: seconds_before + time.monotonic() - started)
 
     seconds = last_saved = seconds_before
+    latest_step = 0.0
     with threads_for(len(parts)) as run:
         while len(history) < settings.n_steps:
-            if time_limit is not None and history and seconds >= time_limit:
+            if time_limit is not None and history and seconds + latest_step > time_limit:
                 break
             progress = len(history) / settings.n_steps
             if time_limit is not None:
@@ -161,10 +163,12 @@ def train(
             lamb.step(learning_rate)
             lookahead.step()
 
-            seconds = clock()
+            now = clock()
+            latest_step, seconds = now - seconds, now
             history.append(
                 {
                     "step": len(history) + 1,
+                    "planned": settings.n_steps,
                     "loss": losses.mean().item(),
                     "losses": losses.tolist(),
                     "learning_rate": learning_rate,

@@ -21,6 +21,7 @@ from starlette.datastructures import FormData, UploadFile
 from starlette.exceptions import HTTPException
 
 from nptad.errors import InputError
+from nptad.http.addresses import LOOPBACK_HOSTS
 from nptad.io.formats import ARCHIVE_SUFFIX, SUFFIXES, format_of
 from nptad.report.html import base_style
 from nptad.web import jobs
@@ -28,7 +29,7 @@ from nptad.web.choices import Choices, form_values, parse_choices
 from nptad.web.jobs import Job, Store
 from nptad.web.pages import download_name, render, shown_name, status_of
 from nptad.web.runner import WORKER, Runner
-from nptad.web.security import FORM_BYTES, LOOPBACK_HOSTS, Guard, Sessions
+from nptad.web.security import FORM_BYTES, Guard, Sessions
 
 DOWNLOADS = {
     jobs.SCORES_CSV: "text/csv; charset=utf-8",
@@ -278,6 +279,20 @@ async def again(site: TheSite, job: TheJob) -> Response:
     if job.state in ("failed", "cancelled", "interrupted"):
         site.runner.submit(job, job.choices)
     return _to(job)
+
+
+@actions.post("/jobs/{job_id}/judge")
+async def judge(site: TheSite, job: TheJob, form: TheForm) -> Response:
+    """Tell the model of a finished job that a row is fine or an anomaly, or take that back."""
+    row, verdict = form.get("row"), form.get("verdict")
+    known = isinstance(row, str) and row.isdecimal() and len(row) < 10
+    if job.state != "done" or not known or verdict not in ("fine", "anomaly", "undo"):
+        raise HTTPException(400, "This page is out of date; load it again and repeat.")
+    try:
+        await site.runner.judge(job, int(str(row)), str(verdict))
+    except InputError as error:
+        raise HTTPException(400, str(error)) from error
+    return RedirectResponse(f"/jobs/{job.id}#rows", 303)
 
 
 @actions.post("/jobs/{job_id}/copy")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import secrets
 import signal
@@ -18,6 +17,7 @@ from cyclopts import Parameter
 from cyclopts.validators import Number
 
 from nptad.errors import InputError
+from nptad.io.atomic import followed
 from nptad.processes import Stopped
 
 _NEEDED = ("fastapi", "uvicorn", "jinja2", "python_multipart")
@@ -55,13 +55,13 @@ def serve(
     if missing:
         raise InputError(f"The page needs {', '.join(missing)}; install them with pip install 'nptad[web]'.")
 
+    from nptad.http.addresses import hosts_for, is_loopback, listen, url_host
+    from nptad.http.connections import make_server
     from nptad.web.app import Config, create_app
-    from nptad.web.security import hosts_for, is_loopback, url_host
-    from nptad.web.serving import make_server
 
-    home = (directory or data_directory()).expanduser().resolve()
+    home = followed((directory or data_directory()).expanduser())
     token = None if is_loopback(host) else secrets.token_urlsafe(32)
-    with _listen(host, port) as listener:
+    with listen(host, port) as listener:
         app = create_app(Config(home, max_megabytes * 1_000_000, max_rows, token, hosts_for(host)))
         here = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, url_host(host))
         address = f"http://{{}}:{listener.getsockname()[1]}/{f'?token={token}' if token else ''}"
@@ -91,15 +91,3 @@ def data_directory() -> Path:
     if sys.platform == "darwin":
         return Path.home() / "Library" / "Application Support" / "nptad" / "web"
     return Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share") / "nptad" / "web"
-
-
-def _listen(host: str, port: int) -> socket.socket:
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    try:
-        return socket.create_server((host, port), family=family, backlog=128)
-    except OSError as error:
-        if error.errno == errno.EADDRINUSE:
-            raise InputError(
-                f"Port {port} is in use, perhaps by another `nptad serve`; try --port {port + 1}."
-            ) from error
-        raise InputError(f"Cannot listen on {host}, port {port}: {error.strerror}.") from error

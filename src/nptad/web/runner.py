@@ -33,6 +33,7 @@ class Runner:
         self._store, self._worker = store, worker
         self._limits = {"max_bytes": max_bytes, "max_rows": max_rows}
         self._reading = asyncio.Semaphore(1)
+        self._judging = asyncio.Semaphore(1)
         self._wake = asyncio.Event()
         self._active: dict[Child, asyncio.Task[dict[str, Any]]] = {}
         self._closing = False
@@ -63,6 +64,15 @@ class Runner:
         if "failed" in outcome:
             raise InputError(outcome["failed"])
         return dict(outcome["done"])
+
+    async def judge(self, job: Job, row: int, verdict: str) -> None:
+        """Have the model of a finished job told what the user says about a row; an InputError if that fails."""
+        async with self._judging:
+            outcome = await self._run(
+                {"do": "judge", "directory": str(self._store.path(job)), "row": row, "verdict": verdict}
+            )
+        if "failed" in outcome:
+            raise InputError(outcome["failed"])
 
     def submit(self, job: Job, choices: Choices) -> None:
         """Put a job at the end of the queue."""

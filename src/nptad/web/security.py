@@ -7,19 +7,20 @@ import hashlib
 import hmac
 import logging
 import secrets
-import socket
 from collections.abc import Callable
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
 from http.cookies import CookieError, SimpleCookie
 from ipaddress import ip_address
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs
 
 from starlette.datastructures import Headers, MutableHeaders
-from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from nptad.http.addresses import called_name
+from nptad.http.bodies import discard, limited
 
 PAGE_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
@@ -41,24 +42,10 @@ HEADERS = {
 """On every answer that does not say otherwise itself."""
 
 FORM_BYTES = 1 << 20  # largest body of a request that uploads nothing
-LOOPBACK_HOSTS = frozenset({"localhost", "127.0.0.1", "[::1]"})
 _OPEN_PATH = "/static/"  # what is shown without a session: it says nothing about anybody's data
 _UPLOADS = 8  # that are taken at a time; each may fill its part of the disk
-_LINGER_SECONDS, _LINGER_BYTES = 2.0, 50_000_000
 
 _log = logging.getLogger(__name__)
-
-
-def is_loopback(host: str) -> bool:
-    """True for an address that only this machine can reach.
-
-    >>> is_loopback("127.0.0.1"), is_loopback("localhost"), is_loopback("0.0.0.0"), is_loopback("example.org")
-    (True, True, False, False)
-    """
-    try:
-        return host == "localhost" or ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 @dataclass(frozen=True)
@@ -160,14 +147,14 @@ class Guard:
         scope.setdefault("state", {})["session"] = session
         is_upload = scope["path"] == self.upload_path
         if is_upload and self.uploads.locked():
-            await _discard(receive)
+            await discard(receive)
             sentence = "Other files are being read here; repeat this in a minute."
             await self.refuse(503, sentence)(scope, receive, send_with_headers)
             return
         limit = self.upload_bytes if is_upload else FORM_BYTES
         try:
             async with self.uploads if is_upload else nullcontext():
-                await self.app(scope, _limited(receive, headers, limit), send_with_headers)
+                await self.app(scope, limited(receive, headers, limit), send_with_headers)
         except ClientDisconnect:
             _log.debug("A client left before its request was complete.")
         except Exception:
@@ -185,11 +172,10 @@ class Guard:
         return None
 
     def _is_ours(self, host: str) -> bool:
-        try:
-            name = urlsplit(f"//{host}").hostname or ""
-            return url_host(name) in self.hosts or (self.sessions.token is not None and bool(ip_address(name)))
-        except ValueError:
-            return False
+        name = called_name(host)
+        with suppress(ValueError):
+            return name in self.hosts or (self.sessions.token is not None and bool(ip_address(name.strip("[]"))))
+        return False
 
     def _admit(self, scope: Scope, headers: Headers) -> tuple[Response | None, str | None]:
         """For a request without a session: what to answer instead, and the session it gets."""
@@ -205,48 +191,3 @@ class Guard:
         if self.sessions.token is None:
             return None, self.sessions.new()
         return self.refuse(401, "This page needs its token; open the whole address that `nptad serve` printed."), None
-
-
-def _limited(receive: Receive, headers: Headers, limit: int) -> Receive:
-    """The body, which ends in an error as soon as it is known to be longer than the limit."""
-    declared = headers.get("content-length", "")
-    got = limit + 1 if declared.isdecimal() and int(declared) > limit else 0
-
-    async def receive_limited() -> Message:
-        nonlocal got
-        if got <= limit:
-            message = await receive()
-            got += len(message.get("body", b""))
-            if got <= limit:
-                return message
-        await _discard(receive)
-        raise HTTPException(413, f"That is more than the {limit / 1e6:,.0f} MB that this server takes.")
-
-    return receive_limited
-
-
-async def _discard(receive: Receive) -> None:
-    """Throw away some of a body: a browser reads the answer only after it has sent its part."""
-    with suppress(TimeoutError):
-        async with asyncio.timeout(_LINGER_SECONDS):
-            left = _LINGER_BYTES
-            while left > 0:
-                message = await receive()
-                left = left - len(message.get("body", b"")) if message.get("more_body") else 0
-
-
-def hosts_for(host: str) -> frozenset[str]:
-    """The names under which a server on this address may be called."""
-    if is_loopback(host):
-        return LOOPBACK_HOSTS | {url_host(host)}
-    machine = socket.gethostname().lower()
-    return LOOPBACK_HOSTS | {url_host(host), machine, f"{machine}.local"}
-
-
-def url_host(host: str) -> str:
-    """An address as it stands in a URL.
-
-    >>> url_host("::1"), url_host("Example.org")
-    ('[::1]', 'example.org')
-    """
-    return f"[{host}]" if ":" in host else host.lower()

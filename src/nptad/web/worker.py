@@ -14,10 +14,10 @@ import shutil
 import time
 import traceback
 import warnings
-import zipfile
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,7 +30,8 @@ from nptad.progress import listening
 from nptad.web import example, jobs
 from nptad.web.choices import Choices, column_uses, default_choices, ignored_columns, label_column
 from nptad.web.columns import describe_columns
-from nptad.wording import figure, plural
+from nptad.web.judging import judge, pack_model
+from nptad.wording import figure, p_value, plural
 
 if TYPE_CHECKING:
     from nptad.pipeline import TableResult
@@ -46,16 +47,21 @@ Tell = Callable[[dict[str, Any]], None]
 
 
 def work(server: Parent) -> None:
-    """Do a task, ``{"do": "inspect" or "detect", "directory": ..., ...}``; what the process does."""
+    """Do a task, ``{"do": "inspect", "detect" or "judge", "directory": ..., ...}``; what the process does."""
     task, tell = server.receive()[0], server.send
     do = task.pop("do")
     if do == "inspect":
         _limit_memory()
-    elif hasattr(os, "nice"):
+    elif do == "detect" and hasattr(os, "nice"):
         os.nice(5)  # the page comes first
     try:
         with memory_explained():
-            done = inspect(**task) if do == "inspect" else detect(**task, tell=tell)
+            tasks: dict[str, Callable[..., dict[str, Any]]] = {
+                "inspect": inspect,
+                "judge": judge,
+                "detect": partial(detect, tell=tell),
+            }
+            done = tasks[do](**task)
         tell({"done": done})
     except NPTADError as error:
         tell({"failed": str(error)})
@@ -115,7 +121,7 @@ def detect(
     hear = _listener(Pace(expected_work(n_rows, n_features, flagged)), tell)
     with listening(hear), warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        result = detect_table(table, detector, label=label, share=chosen.share)
+        result = detect_table(table, detector, label=label, share=chosen.share, first_row=1)
         hear("Writing", 0, 1)
         unfinished = home / jobs.UNFINISHED
         unfinished.mkdir(mode=0o700)
@@ -151,9 +157,7 @@ def _write_result(directory: Path, result: TableResult, summary: dict[str, Any])
     write_table(results, directory / jobs.SCORES_PARQUET)
     model = directory / "model"
     result.detector.save(model)
-    with zipfile.ZipFile(directory / jobs.MODEL, "w", zipfile.ZIP_DEFLATED) as archive:
-        for path in sorted(model.iterdir()):
-            archive.write(path, f"model/{path.name}")
+    pack_model(model, directory / jobs.MODEL)
     shutil.rmtree(model)
     write_report(summary, directory / jobs.REPORT)
     text = json.dumps(_digest(summary), ensure_ascii=False)
@@ -165,13 +169,14 @@ def _digest(summary: dict[str, Any]) -> dict[str, Any]:
     return {
         **{name: summary["result"][name] for name in ("statement", "meaning", "notes", "n_flagged")},
         "names": summary["key_columns"][:1],
+        "rows_are": summary["rows_are"],
         "labelled": summary["labels"] is not None,
         "rows": [
             {
                 "row": anomaly["row"],
                 "names": anomaly["key"][:1],
                 "score": figure(anomaly["score"]),
-                "p_value": figure(anomaly["p_value"], 2),
+                "p_value": p_value(anomaly["p_value"]),
                 "label": anomaly["label"],
                 "sentences": anomaly["sentences"],
             }

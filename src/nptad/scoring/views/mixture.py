@@ -206,7 +206,8 @@ def _as_numbers(x: np.ndarray, n_numeric: int, costs: np.ndarray, starts: np.nda
     for j, (start, end) in enumerate(pairwise(starts), n_numeric):
         known = ~np.isnan(x[:, j])
         code = x[known, j].astype(np.int64)
-        z[known, j] = costs[start:end][np.where(code < 0, end - start - 1, code)]
+        unseen = end - start - 1
+        z[known, j] = costs[start:end][np.where((code < 0) | (code > unseen), unseen, code)]
     return z
 
 

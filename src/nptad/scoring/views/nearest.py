@@ -53,6 +53,10 @@ class NearestInRanges(View):
         """Distance of each row from the nearest training row."""
         return self._neighbours.nearest(self._cells(x))[0][:, None]
 
+    def score_others(self, places: np.ndarray) -> np.ndarray:
+        """Distance of some of the training rows from the nearest other one, (n,)."""
+        return self._neighbours.nearest(self._neighbours.rows[places], places)[0]
+
     def similar(self, x: np.ndarray, n_similar: int) -> np.ndarray:
         """The nearest training rows of each row, (m, n_similar) or fewer, nearest first."""
         return self._neighbours.several_nearest(self._cells(x), n_similar)
@@ -181,6 +185,12 @@ def normal_quantiles(column: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The different values of a column, ascending, and their normal quantiles; equal values share their mean rank."""
     values, counts = np.unique(column[~np.isnan(column)], return_counts=True)
     return values, ndtri((np.cumsum(counts) - counts / 2) / counts.sum())
+
+
+def usual_distance(distances: np.ndarray) -> float:
+    """The median of the training rows' distances from the nearest other one, or the mean of those above 0."""
+    median = float(np.median(distances))
+    return median if median > 0 else float(distances[distances > 0].mean()) if distances.any() else 1.0
 
 
 def draw_parts(n_columns: int) -> np.ndarray:

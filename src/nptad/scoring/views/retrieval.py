@@ -2,8 +2,9 @@
 
 Each cell is hidden in turn and predicted from the rows that the others retrieve (:mod:`nptad.nn.retrieval`). Minus the
 log of the density of its value is its loss. A cell's surprise compares its loss with those of the same column. A row's
-score combines two surprises: that of its most surprising cells together, and that of the sum of its losses. The former
-finds a single odd cell, the latter many that are a little odd.
+score combines four surprises: that of its most surprising cells together, that of the sum of its losses, and that of
+its distance from the nearest row by each of the two heads. The first finds a single odd cell, the second many that are
+a little odd, the others a row whose cells fit one another and that is like no training row.
 
 One network is trained on all rows. A training row is left out of what it retrieves from, which is nearly all that the
 network knows of it: the weights are few, and say which columns matter. The view is not part of the default score, to
@@ -22,7 +23,7 @@ from typing import ClassVar
 import numpy as np
 import torch
 
-from nptad.nn.retrieval import RetrievalNetwork, RetrievalSizes, cell_losses, retrieval_weights
+from nptad.nn.retrieval import RetrievalNetwork, RetrievalSizes, cell_losses, nearest_retrieved, retrieval_weights
 from nptad.scoring.arrays import require_array, require_count
 from nptad.scoring.folds import row_keys
 from nptad.scoring.surprise import Surprise, combine, require_surprises, surprise_among_others
@@ -55,10 +56,10 @@ class Retrieval(View):
     usual: np.ndarray
     """The median loss of each judged column, (J,)."""
     scores: np.ndarray
-    """Scores of the training rows, ascending, (J + 2, n): losses of each column, surprise of the cells together, whole
-    loss."""
+    """Scores of the training rows, ascending, (J + 2 + heads, n): losses of each column, surprise of the cells
+    together, whole loss, distance by each head."""
     tails: np.ndarray
-    """The tail of each of these scores, (J + 2, 4)."""
+    """The tail of each of these scores, (J + 2 + heads, 4)."""
     name: ClassVar[str] = "retrieval"
 
     @classmethod
@@ -85,7 +86,8 @@ class Retrieval(View):
         usual = np.array([np.median(c[~np.isnan(c)]) if not np.isnan(c).all() else 0.0 for c in losses.T])
         losses = np.where(np.isnan(losses), usual, losses)
         together = combine(np.stack([surprise_among_others(column) for column in losses.T]))
-        found = [*losses.T, together, losses.sum(axis=1)]
+        whole = [together, losses.sum(axis=1), *view._distances(x, own).T]
+        found = [*losses.T, *whole]
         fitted = [Surprise.fit(scores) for scores in found]
         view = replace(
             view,
@@ -93,7 +95,7 @@ class Retrieval(View):
             scores=np.stack([surprise.scores for surprise in fitted]),
             tails=np.stack([surprise.tail for surprise in fitted]),
         )
-        return view, combine(np.stack([surprise_among_others(scores) for scores in found[-2:]]))
+        return view, combine(np.stack([surprise_among_others(scores) for scores in whole]))
 
     def of_rows(self, rows: np.ndarray, layout: CellLayout) -> View:
         """Retrieve from these rows only, with the same network."""
@@ -114,19 +116,17 @@ class Retrieval(View):
         require_array("context", self.context, "i8", (None,), least=0, most=len(self.rows) - 1, ascending=True)
         require_array("weights", self.weights, "f4", (1, n_weights))
         require_array("usual", self.usual, "f8", (len(self.columns),))
-        require_surprises("losses", self.scores, self.tails, len(self.columns) + 2)
+        require_surprises("losses", self.scores, self.tails, len(self.columns) + 2 + RetrievalSizes(layout).heads)
 
     def score(self, x: np.ndarray) -> np.ndarray:
-        """The surprise of the cells together and that of the whole loss, combined."""
-        losses, cells = self._cells(x)
-        *_, of_cells, of_all = self._surprises
-        return combine(np.stack([of_cells.apply(combine(cells)), of_all.apply(losses.sum(axis=1))]))[:, None]
-
-    def explain(self, x: np.ndarray) -> np.ndarray:
-        """The surprise of each cell, (m, D); 0 for gaps and columns that are not judged."""
-        share = np.zeros(x.shape)
-        share[:, self.columns] = self._cells(x)[1].T
-        return np.where(np.isnan(x), 0.0, share)
+        """The surprise of the cells together, of the whole loss and of the distances, combined."""
+        nobody = np.full(len(x), -1)
+        losses = self._losses(x, nobody)
+        losses = np.where(np.isnan(losses), self.usual, losses)
+        of_columns, of_row = self._surprises[: len(self.columns)], self._surprises[len(self.columns) :]
+        together = combine(np.stack([s.apply(cells) for s, cells in zip(of_columns, losses.T, strict=True)]))
+        whole = [together, losses.sum(axis=1), *self._distances(x, nobody).T]
+        return combine(np.stack([s.apply(scores) for s, scores in zip(of_row, whole, strict=True)]))[:, None]
 
     def similar(self, x: np.ndarray, n_similar: int) -> np.ndarray:
         """The training rows with the largest weights for each row, (m, n_similar) or fewer, the largest first."""
@@ -137,17 +137,14 @@ class Retrieval(View):
     def _surprises(self) -> list[Surprise]:
         return [Surprise(*fitted) for fitted in zip(self.scores, self.tails, strict=True)]
 
-    def _cells(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Losses (m, J) and surprises (J, m) of the cells of new rows."""
-        losses = self._losses(x, np.full(len(x), -1))
-        losses = np.where(np.isnan(losses), self.usual, losses)
-        # The last two surprises are those of whole rows.
-        return losses, np.stack([s.apply(c) for s, c in zip(self._surprises[:-2], losses.T, strict=True)])
-
     def _losses(self, x: np.ndarray, own: np.ndarray) -> np.ndarray:
         """Losses of the cells, NaN for gaps, (m, J); ``own`` is a row's own place in the context, -1 for none."""
         found = cell_losses(*self._tensors(x), torch.from_numpy(own), columns=self.columns.tolist())
         return found.numpy().astype(np.float64)
+
+    def _distances(self, x: np.ndarray, own: np.ndarray) -> np.ndarray:
+        """Distances from the nearest row that is retrieved by each head, (m, heads)."""
+        return nearest_retrieved(*self._tensors(x), torch.from_numpy(own)).numpy().astype(np.float64)
 
     def _tensors(self, x: np.ndarray) -> tuple[RetrievalNetwork, torch.Tensor, torch.Tensor]:
         """The network, rows, and the context."""

@@ -1,8 +1,9 @@
-"""How the page is served: clients that are slow, silent or too many take nothing from the others."""
+"""How requests are taken: clients that are slow, silent or too many take nothing from the others."""
 
 from __future__ import annotations
 
 import functools
+import math
 from asyncio import Transport
 from contextlib import suppress
 from typing import Any
@@ -103,8 +104,8 @@ def most_connections() -> int:
     return MOST_CONNECTIONS
 
 
-def make_server(app: ASGIApp) -> uvicorn.Server:
-    """A server for the page."""
+def make_server(app: ASGIApp, patience: float = 3.0) -> uvicorn.Server:
+    """A server; when it is to end, what is under way has some seconds of patience left."""
     return uvicorn.Server(
         uvicorn.Config(
             app,
@@ -117,6 +118,6 @@ def make_server(app: ASGIApp) -> uvicorn.Server:
             ws="none",
             lifespan="on",
             backlog=max(1, most_connections() // 4),  # of these, asyncio accepts all before it looks at the first
-            timeout_graceful_shutdown=3,
+            timeout_graceful_shutdown=math.ceil(patience),
         )
     )
