@@ -19,7 +19,7 @@ from sklearn.covariance import ledoit_wolf
 
 from nptad.scoring.views.cells import ends_and_units
 from nptad.scoring.views.nearest import normal_quantiles
-from nptad.tables.layout import CellLayout
+from nptad.tables.layout import CellLayout, without_unreadable
 
 _WIDTHS = (0.3, 0.45, 0.6, 0.75, 0.9)
 """Widths of the kernel to choose from; at 1 it would be a single Gaussian."""
@@ -76,7 +76,7 @@ class KernelDensity:
         """
         n_numeric, (width, slip) = self.layout.n_numeric, self._kernel
         numbers, categories = observed[observed < n_numeric], observed[observed >= n_numeric] - n_numeric
-        values = np.nan_to_num(self._quantiles_of(row[None])[0])
+        values = np.nan_to_num(self._quantiles_of(without_unreadable(row[None]))[0])
         difference = (values - np.sqrt(1 - width**2) * self._numbers)[:, numbers]
         pull = (values @ self._precision - np.sqrt(1 - width**2) * self._pulled) / width**2
         # The precision of some of the columns is their block less what the other columns explain.

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from nptad.explain.result import CellReason, Explanation, NearestRow, RowExplanation, SimilarValues
-from nptad.explain.suspicious import GROSS_ERROR, SuspiciousCells
+from nptad.explain.suspicious import GROSS_ERROR, SuspiciousCells, outside_range
 from nptad.progress import progress_bar
 from nptad.scoring.surprise import combine
 from nptad.scoring.view_score import ViewScore
@@ -108,7 +108,7 @@ def _explain_block(
     suspicious = _as_mask(found, x)
     unlike = (scores > -np.log(_ORDINARY)) & _odd_without(score, x, suspicious)
     if unlike.any():  # where most cells that depend on one another are wrong, they contradict the right ones
-        others = SuspiciousCells(score).odd_by_themselves(x)
+        others = outside_range(score, x)
         better = unlike & [len(cells) > 0 for cells in others] & ~_odd_without(score, x, _as_mask(others, x))
         found = [other if is_better else cells for other, is_better, cells in zip(others, better, found, strict=True)]
         suspicious, unlike = _as_mask(found, x), unlike & ~better

@@ -17,7 +17,7 @@ import numpy as np
 from nptad.explain.density import KernelDensity
 from nptad.scoring.surprise import Surprise
 from nptad.scoring.view_score import ViewScore
-from nptad.scoring.views import RareGaps
+from nptad.scoring.views import OutsideRange, RareGaps
 from nptad.scoring.views.cells import CellView
 
 MISFIT = "does not fit the other cells"
@@ -91,18 +91,6 @@ class SuspiciousCells:
             found.append(without_value | odd)
         return found
 
-    def odd_by_themselves(self, x: np.ndarray) -> list[dict[int, str | None]]:
-        """The cells of each row with a value that a view of single cells finds odd, at most four; see :meth:`find`."""
-        found: list[dict[int, str | None]] = [{} for _ in x]
-        for view, surprise in zip(self.score.views, self.score.surprise.views, strict=True):
-            if isinstance(view, CellView):
-                parts = np.where(np.isfinite(x), view.explain(x), 0.0)
-                for i, cells in enumerate(parts):
-                    found[i] |= {
-                        int(j): view.name for j in np.flatnonzero(_odd_by_themselves(cells[None], [surprise])[0])
-                    }
-        return [cells if len(cells) <= _MOST_CELLS else {} for cells in found]
-
     def _contradicted(self, row: np.ndarray, alone: np.ndarray, without: np.ndarray) -> tuple[list[int], float]:
         """The best set of cells of a row, and its gain less prices, given how odd each cell is by itself."""
         observed = np.flatnonzero(np.isfinite(row))
@@ -135,6 +123,18 @@ class SuspiciousCells:
                 gains = self._density.gains(row, observed, np.arange(len(self._kept)) == place)
                 largest.append(gains(np.arange(len(observed))[:, None]).max())
         return max(_LEAST_PRICE, float(np.quantile(largest, _NORMAL_ROWS)))
+
+
+def outside_range(score: ViewScore, x: np.ndarray) -> list[dict[int, str | None]]:
+    """The numbers of each row outside their ranges, the furthest four, if few rows have such; as ``find`` says it."""
+    found: list[dict[int, str | None]] = [{} for _ in x]
+    for view, surprise in zip(score.views, score.surprise.views, strict=True):
+        if isinstance(view, OutsideRange):
+            for i, cells in enumerate(view.explain(x)):
+                far = _odd_by_themselves(cells[None], [surprise])[0]
+                most = np.argsort(-far, kind="stable")[:_MOST_CELLS].tolist()
+                found[i] = {j: view.name for j in most if far[j] > 0}
+    return found
 
 
 def _odd_by_themselves(parts: np.ndarray, surprises: list[Surprise]) -> np.ndarray:
