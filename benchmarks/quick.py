@@ -162,14 +162,17 @@ _ROOMS = ("nptad.scoring", "nptad.training", "nptad.nn", "nptad.tables")
 @cache
 def code_of(module: str) -> str:
     """The code of a module and of the rooms it imports that a view depends on, without comments and docstrings."""
-    tree = ast.parse(inspect.getsource(import_module(module)))
-    texts = []
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
-            node.body = [n for n in node.body if not (isinstance(n, ast.Expr) and isinstance(n.value, ast.Constant))]
-        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(_ROOMS):
-            texts.append(code_of(str(node.module)))
-    return sha256("".join([ast.dump(tree), *texts]).encode()).hexdigest()
+    texts, modules = [], [module]
+    for name in modules:  # grows; modules may import one another for their types
+        tree = ast.parse(inspect.getsource(import_module(name)))
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
+                kept = [n for n in node.body if not (isinstance(n, ast.Expr) and isinstance(n.value, ast.Constant))]
+                node.body = kept
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(_ROOMS):
+                modules += [str(node.module)] * (node.module not in modules)
+        texts.append(ast.dump(tree))
+    return sha256("".join(texts).encode()).hexdigest()
 
 
 def key_of_view(task: Task, view: type[View]) -> str:
