@@ -210,9 +210,12 @@ def test_equal_wrong_cells_and_many_gaps_are_one_sentence_each():
     new.loc[1, ["x", "y", "z", "price"]] = np.nan
     why = NPTAD(random_state=0).fit(boxes[2:]).explain(new)
     zeros, gaps = map(reasons_text, why)
-    names, values = re.fullmatch(r"(.*) are 0, the 10 most similar rows have (.*)", zeros).groups()
+    names, values, ranges = re.fullmatch(
+        r"(.*) are 0; similar rows have about (.*); normal ranges ([^;]*).*", zeros
+    ).groups()
     assert sorted(re.split(", | and ", names)) == ["x", "y", "z"]
-    assert len(re.findall(" to ", values)) == 3
+    assert len(re.split(", | and ", values)) == 3
+    assert len(re.findall(" to ", ranges)) == 3
     assert gaps.startswith("4 of 5 cells are empty, usual is 0")
 
 

@@ -144,15 +144,15 @@ def plural(count: int, noun: str, nouns: str | None = None) -> str:
 
 
 def similar_rows(n_inside: int, n_rows: int) -> str:
-    """How many of the most similar rows have something, up to the verb.
+    """How many of the similar rows have something, up to the verb.
 
     >>> similar_rows(10, 10), similar_rows(8, 10), similar_rows(1, 1)
-    ('the 10 most similar rows have', '8 of the 10 most similar rows have', 'the most similar row has')
+    ('similar rows have', '8 of 10 similar rows have', 'a similar row has')
     """
     if n_rows == 1:
-        return "the most similar row has"
-    which = "" if n_inside == n_rows else f"{n_inside} of "
-    return f"{which}the {n_rows} most similar rows {'has' if n_inside == 1 else 'have'}"
+        return "a similar row has"
+    which = "" if n_inside == n_rows else f"{n_inside} of {n_rows} "
+    return f"{which}similar rows {'has' if n_inside == 1 else 'have'}"
 
 
 def duration(seconds: float) -> str:

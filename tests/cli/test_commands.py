@@ -566,7 +566,7 @@ def test_a_workbook_of_another_kind_is_told_what_to_do(call, tmp_path, name):
 def test_a_reason_whose_category_was_expected_says_how_likely_it_was():
     reasons = (CellReason("kind", "p", "p", 0.9, 0.07), CellReason("kind 2", "q", "r", 0.8, 0.01))
     assert (
-        reasons_text(RowExplanation(0, 2.0, reasons, (), 0.0, None)) == "kind is p, 7% likely; kind 2 is q, expected r"
+        reasons_text(RowExplanation(0, 2.0, reasons, (), 0.0, None)) == "kind is p, 7% likely. kind 2 is q, expected r"
     )
 
 
@@ -574,7 +574,7 @@ def test_a_reason_that_is_a_difference_from_the_nearest_row_says_what_that_one_h
     reasons = (CellReason("kind", "p", "p", 0.9, 0.93, "q"), CellReason("size", 7.0, 2.0, 0.8, None, 3.25))
     assert (
         reasons_text(RowExplanation(0, 2.0, reasons, (), 0.0, None))
-        == "kind is p, a similar row has q; size is 7, a similar row has 3.25"
+        == "kind is p, a similar row has q. size is 7, a similar row has 3.25"
     )
 
 

@@ -224,23 +224,6 @@ def test_a_report_that_cannot_be_written_is_one_sentence(summary: dict, tmp_path
         write_report(summary, tmp_path)
 
 
-def test_a_category_that_was_expected_is_said_with_its_probability(summary: dict) -> None:
-    changed = json.loads(json.dumps(summary))
-    reason = changed["anomalies"][0]["reasons"][0]
-    reason |= {"seen": "p", "expected": "p", "probability": 0.07, "nearest": None}
-    first = first_reason(render(changed))
-    assert "7% likely" in first
-    assert "expected" not in first
-    reason["nearest"] = "q"
-    first = first_reason(render(changed))
-    assert "a similar row has" in first
-    assert "likely" not in first
-
-
-def first_reason(page: str) -> str:
-    return page[page.index("<summary>") : page.index("</summary>")].split("</span> <span>")[0]
-
-
 def test_without_jinja2(summary: dict, monkeypatch: pytest.MonkeyPatch) -> None:
     html._template.cache_clear()
     monkeypatch.setitem(sys.modules, "jinja2", None)

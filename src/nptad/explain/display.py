@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from nptad import notebook
 from nptad.errors import NPTADError
-from nptad.explain.sentences import similar_text
+from nptad.explain.sentences import interval_text
 from nptad.tables.identity import Identity, title
-from nptad.wording import FEW_LETTERS, cell, estimate, figure, percent, plural, shorten
+from nptad.wording import FEW_LETTERS, cell, estimate, figure, percent, plural, shorten, similar_rows
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -43,7 +43,8 @@ def _name(reason: CellReason) -> str:
 
 def _values(reason: CellReason) -> str:
     if reason.similar is not None:
-        return f"{cell(reason.seen, FEW_LETTERS)}, {similar_text(reason.similar)}"
+        similar = f"{similar_rows(reason.similar.n_inside, reason.similar.n_rows)} {interval_text(reason.similar)}"
+        return f"{cell(reason.seen, FEW_LETTERS)}; {similar}"
     probability = "" if reason.probability is None else f" ({percent(reason.probability)} likely)"
     expected = "a rare value" if reason.expected is None else estimate(reason.expected, FEW_LETTERS)
     nearest = "" if reason.nearest is None else f", a similar row has {cell(reason.nearest, FEW_LETTERS)}"

@@ -66,6 +66,11 @@ class CellReason:
     """What the similar training rows have. None with a network, for a rare category, or if they have no value."""
     view: str | None = None
     """The view of the row to which the cell contributes most; None with a network, or without a contribution."""
+    oddity: str | None = None
+    """What is odd about a suspicious cell: the view of single cells that says so, such as "values never seen", or "does
+    not fit the other cells". None if it is only the most likely one, or not suspicious."""
+    normal: tuple[Category, Category] | None = None
+    """The values between which 99 of 100 training rows lie; None with a network, for a category or a constant."""
 
 
 @dataclass(frozen=True)
@@ -114,6 +119,8 @@ class RowExplanation:
     """What each view of the row contributes to the score, largest first; empty with a network."""
     usual_gaps: int | None = None
     """The median number of missing cells of a training row; None if missing cells are no reason, or with a network."""
+    unlike: bool = False
+    """Whether the row would be odd without its suspicious cells too: it is unlike any training row as a whole."""
     known_anomaly: int | None = None
     """The record (``feedback_``) of the rejected row that the row is like; None if it is like none."""
     label: int | str | None = None

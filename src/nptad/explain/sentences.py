@@ -8,6 +8,13 @@ from nptad.wording import FEW_LETTERS, cell, estimate, percent, shorten, similar
 
 if TYPE_CHECKING:
     from nptad.explain.result import CellReason, RowExplanation, SimilarValues
+    from nptad.tables.schema import Category
+
+Piece = tuple[str, str]
+"""A part of a sentence: what it is ("column", "cell", or "" for words of ours), and its text."""
+
+Sentence = list[Piece]
+"""A sentence without its full stop."""
 
 _REASONS = 3
 """Largest number of reasons named for a row without suspicious cells."""
@@ -15,7 +22,10 @@ _REASONS = 3
 _LEAST_OF_FIRST = 0.1
 """A reason is named if its contribution is at least this share of the first one's."""
 
-_ODD_TIMES = "hour and weekday"  # OddTimes.name, whose package imports torch; the page shows reasons without it
+# Of modules that import torch; the page shows reasons without it.
+_ODD_TIMES = "hour and weekday"  # OddTimes.name
+_UNSEEN = "values never seen"  # UnseenValues.name
+_MISFIT = "does not fit the other cells"  # nptad.explain.suspicious.MISFIT
 
 
 def reasons_text(why: RowExplanation) -> str:
@@ -25,48 +35,79 @@ def reasons_text(why: RowExplanation) -> str:
 
     Examples
     --------
-    >>> from nptad.explain.result import CellReason, RowExplanation
-    >>> seen = {"x": (0.0, 5.8), "y": (0.0, 5.9), "z": (0.0, 3.6), "depth": (61.5, 61.9)}
-    >>> reasons = [CellReason(name, *cells, 1.0, suspicious=name != "depth") for name, cells in seen.items()]
+    >>> from nptad.explain.result import CellReason, RowExplanation, SimilarValues
+    >>> similar = {"x": SimilarValues(5.6, 6.0, 10, 10, False), "y": SimilarValues(5.7, 6.1, 10, 10, False)}
+    >>> usual = {"x": (5.8, (3.7, 9.6)), "y": (5.9, (3.7, 9.5))}
+    >>> reasons = [
+    ...     CellReason(name, 0.0, expected, 2.0, suspicious=True, similar=similar[name], normal=normal)
+    ...     for name, (expected, normal) in usual.items()
+    ... ]
     >>> reasons_text(RowExplanation(0, 4.0, tuple(reasons), (), 0.0, None))
-    'x, y and z are 0, expected 5.8, 5.9 and 3.6'
+    'x and y are 0; similar rows have about 5.8 and 5.9; normal ranges 3.7 to 9.6 and 3.7 to 9.5'
     """
+    return ". ".join("".join(text for _, text in sentence) for sentence in sentences(why))
+
+
+def sentences(why: RowExplanation) -> list[Sentence]:
+    """The same, as sentences without full stops, in pieces that a page can mark."""
     suspicious = [reason for reason in why.reasons if reason.suspicious]
-    like = [] if why.known_anomaly is None else [f"like a known anomaly (record {why.known_anomaly})"]
+    known = f"like a known anomaly (record {why.known_anomaly})"
+    like: list[Sentence] = [] if why.known_anomaly is None else [[("", known)]]
     if not suspicious:
         least = _LEAST_OF_FIRST * why.reasons[0].contribution if why.reasons else 0.0
         rest = [reason for reason in why.reasons[1:_REASONS] if reason.contribution >= least]
-        return "; ".join([*like, *map(_of_cell, [*why.reasons[:1], *rest])])
-    gaps = gaps_text(why)
-    if gaps:
-        suspicious = [reason for reason in suspicious if reason.seen is not None]
-    return "; ".join([*like, *([gaps] if gaps else []), *map(_of_cells, _equal_values(suspicious))])
-
-
-def gaps_text(why: RowExplanation) -> str | None:
-    """How many cells are empty, if that is a reason and more than one is."""
+        return like + [_sentence([reason]) for reason in (*why.reasons[:1], *rest)]
+    found: list[Sentence] = list(like)
     n_empty = sum(reason.seen is None for reason in why.reasons)
-    if n_empty < 2 or why.usual_gaps is None:
-        return None
-    return f"{n_empty} of {len(why.reasons)} cells are empty, usual is {why.usual_gaps}"
+    if n_empty > 1 and why.usual_gaps is not None:
+        found.append([("", f"{n_empty} of {len(why.reasons)} cells are empty, usual is {why.usual_gaps}")])
+        suspicious = [reason for reason in suspicious if reason.seen is not None]
+    found += [_sentence(reasons) for reasons in _equal_values(suspicious)]
+    if why.unlike:
+        found[0].insert(0, ("", "unlike any training row: "))
+    return found
 
 
 def _equal_values(reasons: list[CellReason]) -> list[list[CellReason]]:
-    """Groups of cells with the same value that are compared with as many rows, in the order of their first cells."""
-    groups: dict[tuple[str, bool, str], list[CellReason]] = {}
+    """Groups of cells of which the same is to be said, in the order of their first cells."""
+    groups: dict[tuple[object, ...], list[CellReason]] = {}
     for reason in reasons:
-        groups.setdefault((_seen(reason), _is_unlike(reason), _who(reason)), []).append(reason)
+        same = (_seen(reason), _who(reason), _is_about(reason), reason.normal is None)
+        groups.setdefault(same if _is_unlike(reason) else (reason.column,), []).append(reason)
     return list(groups.values())
 
 
-def _of_cells(reasons: list[CellReason]) -> str:
-    if len(reasons) == 1 or not _is_unlike(reasons[0]):
-        return "; ".join(map(_of_cell, reasons))
-    names = _listed([shorten(str(reason.column), FEW_LETTERS) for reason in reasons])
-    values = _listed(
-        [estimate(r.expected, FEW_LETTERS) if r.similar is None else interval_text(r.similar) for r in reasons]
-    )
-    return f"{names} are {_seen(reasons[0])}, {_who(reasons[0])} {values}"
+def _sentence(reasons: list[CellReason]) -> Sentence:
+    """What is to be said about a cell, or about several with the same value."""
+    first, several = reasons[0], len(reasons) > 1
+    pieces = [*_listed([[("column", shorten(str(reason.column), FEW_LETTERS))] for reason in reasons])]
+    pieces += [("", " are " if several else " is "), ("cell", _seen(first))]
+    if all(reason.oddity == _UNSEEN for reason in reasons):
+        pieces.append(("", ", never seen in training"))
+    if _ODD_TIMES in (first.view, first.oddity):
+        pieces.append(("", ", an hour or a weekday that hardly any row has"))
+    elif first.similar is None:
+        pieces += _expectation(first)
+    elif _is_unlike(first):
+        values = _listed([[("cell", estimate(reason.expected, FEW_LETTERS))] for reason in reasons])
+        pieces += [("", f"; {_who(first)} {'about ' * _is_about(first)}"), *values]
+    if first.normal is not None:
+        ranges = _listed([range_pieces(*reason.normal) for reason in reasons if reason.normal is not None])
+        pieces += [("", f"; normal range{'s' * several} "), *ranges]
+    if all(reason.oddity == _MISFIT for reason in reasons):
+        pieces.append(("", f"; {_MISFIT.replace('does', 'do') if several else _MISFIT}"))
+    return pieces
+
+
+def range_pieces(low: Category, high: Category) -> Sentence:
+    """A range in pieces; a single value if its ends look alike."""
+    ends = [("cell", estimate(end, FEW_LETTERS)) for end in (low, high)]
+    return ends[:1] if ends[0] == ends[1] else [ends[0], ("", " to "), ends[1]]
+
+
+def interval_text(values: SimilarValues) -> str:
+    """What most of the similar rows have."""
+    return "".join(text for _, text in range_pieces(values.low, values.high))
 
 
 def _is_unlike(reason: CellReason) -> bool:
@@ -76,12 +117,17 @@ def _is_unlike(reason: CellReason) -> bool:
     return reason.expected not in (None, reason.seen)
 
 
-def _listed(texts: list[str]) -> str:
-    return f"{', '.join(texts[:-1])} and {texts[-1]}"
+def _is_about(reason: CellReason) -> bool:
+    """Whether similar rows differ in the column, so that the value named only stands for theirs."""
+    return reason.similar is not None and len(range_pieces(reason.similar.low, reason.similar.high)) > 1
 
 
-def _of_cell(reason: CellReason) -> str:
-    return f"{shorten(str(reason.column), FEW_LETTERS)} is {_seen(reason)}{_expectation(reason)}"
+def _listed(parts: list[Sentence]) -> Sentence:
+    """Parts as "a, b and c"."""
+    pieces = list(parts[0])
+    for place, part in enumerate(parts[1:], 2):
+        pieces += [("", " and " if place == len(parts) else ", "), *part]
+    return pieces
 
 
 def _seen(reason: CellReason) -> str:
@@ -89,43 +135,15 @@ def _seen(reason: CellReason) -> str:
 
 
 def _who(reason: CellReason) -> str:
-    return "expected" if reason.similar is None else similar_rows(reason.similar.n_inside, reason.similar.n_rows)
+    return "" if reason.similar is None else similar_rows(reason.similar.n_inside, reason.similar.n_rows)
 
 
-def similar_text(values: SimilarValues) -> str:
-    """What similar rows have, in a few words.
-
-    Examples
-    --------
-    >>> from nptad.explain.result import SimilarValues
-    >>> similar_text(SimilarValues(5.5, 6.1, 10, 10, has_seen=False))
-    'the 10 most similar rows have 5.5 to 6.1'
-    """
-    return f"{similar_rows(values.n_inside, values.n_rows)} {interval_text(values)}"
-
-
-def interval_text(values: SimilarValues) -> str:
-    """The values alone."""
-    low, high = (estimate(end, FEW_LETTERS) for end in (values.low, values.high))
-    return low if low == high else f"{low} to {high}"
-
-
-def odd_time(reason_view: str | None) -> str | None:
-    """What is odd about a time, if it is its hour or weekday."""
-    return "an hour or a weekday that hardly any row has" if reason_view == _ODD_TIMES else None
-
-
-def _expectation(reason: CellReason) -> str:
-    if said := odd_time(reason.view):
-        return f", {said}"
-    if reason.similar is not None:
-        return "" if reason.similar.has_seen else f", {similar_text(reason.similar)}"
+def _expectation(reason: CellReason) -> Sentence:
+    """What a network, or a column without similar values, says beside the value seen."""
     if reason.nearest is not None:
-        return f", a similar row has {cell(reason.nearest, FEW_LETTERS)}"
+        return [("", ", a similar row has "), ("cell", cell(reason.nearest, FEW_LETTERS))]
     if reason.expected is None:
-        return ""
-    if reason.probability is not None and reason.expected == reason.seen:  # the likeliest category, but not likely
-        return f", {percent(reason.probability)} likely"
-    if reason.expected == reason.seen:  # unusual in itself, and so are the similar rows
-        return ""
-    return f", expected {estimate(reason.expected, FEW_LETTERS)}"
+        return []
+    if reason.expected == reason.seen:  # the likeliest category, but not likely; or unusual, as the similar rows are
+        return [] if reason.probability is None else [("", f", {percent(reason.probability)} likely")]
+    return [("", ", expected "), ("cell", estimate(reason.expected, FEW_LETTERS))]

@@ -12,16 +12,17 @@ from typing import Any
 import numpy as np
 
 from nptad.explain.result import CellReason, Explanation, NearestRow, RowExplanation, SimilarValues
+from nptad.explain.suspicious import GROSS_ERROR, SuspiciousCells, outside_range
 from nptad.progress import progress_bar
 from nptad.scoring.surprise import combine
 from nptad.scoring.view_score import ViewScore
 from nptad.scoring.views import RareGaps
-from nptad.scoring.views.cells import CellView
 from nptad.scoring.views.nearest import usual_distance
 from nptad.tables.encode import Cells, decode_cell, encode_cells, match, readable
 from nptad.tables.frames import backend_of, read_columns
 from nptad.tables.layout import without_unreadable
-from nptad.tables.schema import Column, Schema
+from nptad.tables.schema import Category, Column, Schema
+from nptad.training.parallel import single_thread
 
 _SIMILAR_ROWS = 10
 """Rows that say what is usual for a row."""
@@ -29,26 +30,18 @@ _SIMILAR_ROWS = 10
 _MOST = 0.8
 """Share of the similar rows whose values are named, if the value seen lies among all of them."""
 
-_SUSPICIOUS_CELLS = 4
-"""Suspicious cells of a row at most; two others must remain."""
-
 _ORDINARY = 0.05
 """A row is odd if fewer normal rows than this share look as odd."""
 
-_ODD_BY_ITSELF = 0.01
-"""A cell is odd by itself, whatever the others are, if fewer normal rows than this share have such cells."""
-
-_GAIN = 1.0
-"""A cell is also suspicious if the surprise of the row falls by this much without it."""
-
-_MARGIN = 0.25
-"""A number is usual up to this share of the range of the similar rows' numbers beyond it."""
+_OUTSIDE = 0.005
+"""Share of the training rows that lie beyond each end of the normal range."""
 
 _ROWS_AT_ONCE = 64
 """Rows explained together. Of the training rows, at most a tenth: they are explained as if the views had not seen
 them."""
 
 
+@single_thread("blas")
 def explain_views(
     score: ViewScore,
     schema: Schema,
@@ -76,41 +69,51 @@ def explain_views(
         scores = score.score(x)[:, None]
         scores[known, 0] = score.score_training_rows(x[known], training_row[known])
     at_once = max(1, min(_ROWS_AT_ONCE, len(score.kept) // 10))
+    suspects = SuspiciousCells(score)
+    normal = [
+        _normal_range(column, _known(score.rows[:, j]))
+        for j, column in enumerate(schema.used[: schema.layout.n_numeric])
+    ]
     rows: list[RowExplanation] = []
     with progress_bar("Explaining", len(x), verbose) as advance:
         for start in range(0, len(x), at_once):
             block = slice(start, start + at_once)
             rows += _explain_block(
-                score, schema, x[block], cells.take(block), scores[block, 0], training_row[block], start
+                suspects, schema, x[block], cells.take(block), scores[block, 0], training_row[block], start, normal
             )
             advance(len(x[block]))
     return Explanation(tuple(rows), backend_of(table))
 
 
 def _explain_block(
-    score: ViewScore,
+    suspects: SuspiciousCells,
     schema: Schema,
     x: np.ndarray,
     cells: Cells,
     scores: np.ndarray,
     training_row: np.ndarray,
     first_row: int,
+    normal: list[tuple[Category, Category] | None],
 ) -> list[RowExplanation]:
+    score = suspects.score
+    found = suspects.find(x, training_row)
     if (training_row >= 0).any():
         score = score.without(training_row)
     shares = score.explain(x)
     contributions = scores[:, None] * shares.sum(axis=1)
-    wrong_cell = np.full(len(x), -1)
     if score.core is not None:
-        wrong_cell = np.where(training_row >= 0, score.core.wrong_cell[training_row], -1)
-    suspicious = _suspicious(score, x, shares, wrong_cell)
+        for cells_of_row, row in zip(found, training_row, strict=True):
+            if row >= 0 and score.core.wrong_cell[row] >= 0:
+                cells_of_row.setdefault(int(score.core.wrong_cell[row]), GROSS_ERROR)
+    suspicious = _as_mask(found, x)
+    unlike = (scores > -np.log(_ORDINARY)) & _odd_without(score, x, suspicious)
+    if unlike.any():  # where most cells that depend on one another are wrong, they contradict the right ones
+        others = outside_range(score, x)
+        better = unlike & [len(cells) > 0 for cells in others] & ~_odd_without(score, x, _as_mask(others, x))
+        found = [other if is_better else cells for other, is_better, cells in zip(others, better, found, strict=True)]
+        suspicious, unlike = _as_mask(found, x), unlike & ~better
     known = without_unreadable(x)
     similar = score.nearest.similar(np.where(suspicious, np.nan, known), _SIMILAR_ROWS)
-    usual = _is_usual(x, score.rows[similar], schema.layout.n_numeric) & (suspicious.sum(axis=1, keepdims=True) > 1)
-    usual[np.flatnonzero(wrong_cell >= 0), wrong_cell[wrong_cell >= 0]] = False
-    if (suspicious & usual).any():
-        suspicious = _at_least_one(suspicious & ~usual, suspicious)
-        similar = score.nearest.similar(np.where(suspicious, np.nan, known), _SIMILAR_ROWS)
     nearest = score.nearest.similar(known, 1)[:, 0]
     distances = score.nearest.score(known)[:, 0] / usual_distance(
         score.surprise.views[score.views.index(score.nearest)].scores
@@ -125,10 +128,9 @@ def _explain_block(
         reasons = []
         for j in np.lexsort((-contributions[i], ~suspicious[i])):
             column = schema.used[j]
-            found = np.sort(score.rows[similar[i], j])
-            found = found[: np.count_nonzero(~np.isnan(found))]  # NaN come last
+            of_similar = _known(score.rows[similar[i], j])
             is_number = j < schema.layout.n_numeric
-            usual, share = _usual(found, x[i, j], is_number=is_number)
+            usual, share = _usual(of_similar, x[i, j], is_number=is_number)
             reasons.append(
                 CellReason(
                     column.name,
@@ -137,8 +139,10 @@ def _explain_block(
                     float(contributions[i, j]),
                     share,
                     suspicious=bool(suspicious[i, j]),
-                    similar=_similar_values(column, found, usual, x[i, j], is_number=is_number),
+                    similar=_similar_values(column, of_similar, usual, x[i, j], is_number=is_number),
                     view=names[shares[i, :, j].argmax()] if shares[i, :, j].any() else None,
+                    oddity=found[i].get(int(j)),
+                    normal=normal[j] if is_number else None,
                 )
             )
         empty = bool(np.isnan(x[i]).all())
@@ -153,65 +157,40 @@ def _explain_block(
                 similar_rows=tuple(score.kept[similar[i]].tolist()),
                 by_view={names[v]: float(by_view[v]) for v in np.argsort(-by_view, kind="stable") if by_view[v] > 0},
                 known_anomaly=int(known_anomalies[i]) or None,
-                usual_gaps=usual_gaps if any(r.suspicious and r.view == RareGaps.name for r in reasons) else None,
+                usual_gaps=usual_gaps if RareGaps.name in found[i].values() else None,
+                unlike=bool(unlike[i]),
             )
         )
     return explained
 
 
-def _suspicious(score: ViewScore, x: np.ndarray, shares: np.ndarray, wrong_cell: np.ndarray) -> np.ndarray:
-    """The cells without which each row is ordinary, (n, D); ``shares`` is what :meth:`ViewScore.explain` says.
-
-    The cell with a gross error comes first, ``wrong_cell``, or else the most suspicious cell. The next one is the most
-    suspicious cell without the first, if the row is still odd or becomes much more ordinary without it, and so on:
-    where several wrong cells agree with one another, a row without one of them is hardly odd, but far from ordinary.
-    """
-    suspicious = np.zeros(x.shape, dtype=bool)
-    counted = [place for place, view in enumerate(score.views) if not isinstance(view, RareGaps)]
-
-    def surprise(rows: np.ndarray) -> np.ndarray:
-        return combine(score.by_view(np.where(suspicious, np.nan, x)[rows])[counted])  # hidden cells look like gaps
-
-    first = np.where(wrong_cell >= 0, wrong_cell, _most_suspicious(score, x, shares))
-    suspicious[np.arange(len(x)), first] = True
-    rows = np.arange(len(x))
-    before = surprise(rows)
-    for _ in range(min(_SUSPICIOUS_CELLS, x.shape[1] - 2) - 1):
-        rows, before = rows[before > _GAIN], before[before > _GAIN]
-        if not len(rows):
-            break
-        rest = np.where(suspicious, np.nan, x)[rows]
-        shares = np.where(np.isnan(rest)[:, None], 0.0, score.explain(rest))
-        cells = _most_suspicious(score, rest, shares)
-        suspicious[rows, cells] = True
-        after = surprise(rows)
-        more = (before > -np.log(_ORDINARY)) | (before - after >= _GAIN)
-        suspicious[rows[~more], cells[~more]] = False
-        rows, before = rows[more], after[more]
-    return suspicious
+def _as_mask(found: list[dict[int, str | None]], x: np.ndarray) -> np.ndarray:
+    """Which cells of the rows were found, (n, D)."""
+    mask = np.zeros(x.shape, dtype=bool)
+    for row, cells in zip(mask, found, strict=True):
+        row[list(cells)] = True
+    return mask
 
 
-def _most_suspicious(score: ViewScore, x: np.ndarray, shares: np.ndarray) -> np.ndarray:
-    """The cell of each row that is odd by itself, or else the one with the largest share of the score, (n,)."""
-    suspicion = shares.sum(axis=1)
-    for view, surprises, share in zip(score.views, score.by_view(x), shares.transpose(1, 0, 2), strict=True):
-        if isinstance(view, CellView):
-            odd = surprises > -np.log(_ODD_BY_ITSELF)
-            suspicion[odd] += share[odd] / share[odd].max(axis=1, keepdims=True).clip(min=1e-12)
-    return suspicion.argmax(axis=1)
+def _odd_without(score: ViewScore, x: np.ndarray, suspicious: np.ndarray) -> np.ndarray:
+    """Which rows are still odd if their suspicious cells are hidden, (n,); hidden cells are no gaps."""
+    surprises = score.by_view(np.where(suspicious, np.nan, x))
+    surprises[[isinstance(view, RareGaps) for view in score.views]] = 0.0
+    return score.surprise.whole.smooth(combine(surprises)) > -np.log(_ORDINARY)
 
 
-def _is_usual(x: np.ndarray, similar: np.ndarray, n_numeric: int) -> np.ndarray:
-    """Which cells have values as similar rows do: numbers near the range of theirs, categories equal to one, (n, D)."""
-    low, high = np.fmin.reduce(similar, axis=1), np.fmax.reduce(similar, axis=1)
-    equal = (similar == x[:, None]).any(axis=1)
-    is_number, margin = np.arange(x.shape[1]) < n_numeric, _MARGIN * (high - low)
-    return np.where(is_number, (low - margin <= x) & (x <= high + margin), equal)
+def _known(cells: np.ndarray) -> np.ndarray:
+    """The cells that are no gaps, ascending."""
+    return np.sort(cells[~np.isnan(cells)])
 
 
-def _at_least_one(suspicious: np.ndarray, before: np.ndarray) -> np.ndarray:
-    """Suspicious cells, as they were before in rows that would have none."""
-    return np.where(suspicious.any(axis=1, keepdims=True), suspicious, before)
+def _normal_range(column: Column, known: np.ndarray) -> tuple[Category, Category] | None:
+    """The ends of the middle of a column, values that occur."""
+    if not len(known):
+        return None
+    ends = np.quantile(known, (_OUTSIDE, 1 - _OUTSIDE), method="nearest")
+    low, high = (readable(column, decode_cell(column, float(end))) for end in ends)
+    return None if low is None or high is None or low == high else (low, high)
 
 
 def _usual(known: np.ndarray, seen: float, *, is_number: bool) -> tuple[float, float | None]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+from collections.abc import Sequence
 from datetime import datetime
 from functools import cache
 from importlib.resources import files
@@ -13,13 +14,12 @@ from typing import TYPE_CHECKING, Any
 
 from nptad import wording
 from nptad.errors import InputError
-from nptad.explain.sentences import odd_time
 from nptad.io.atomic import writing, writing_explained
 from nptad.pipeline import score_table
 from nptad.report import svg
 from nptad.report.rows import HEAT_COLUMNS
 from nptad.report.summary import summarise
-from nptad.wording import duration, figure, moment, number, p_value, percent, plural, similar_rows
+from nptad.wording import duration, figure, moment, number, p_value, percent, plural
 
 if TYPE_CHECKING:
     from jinja2 import BaseLoader, Environment, Template
@@ -128,28 +128,12 @@ def make_environment(loader: BaseLoader | None = None) -> Environment:
         low, high = estimate(similar["low"]), estimate(similar["high"])
         return low if low == high else Markup("{} to {}").format(low, high)
 
-    def similar(values: dict[str, Any]) -> Markup:
-        """The same with the number of rows."""
-        return Markup("{} {}").format(similar_rows(values["n_inside"], values["n_rows"]), interval(values))
+    def pieces(sentence: Sequence[tuple[str, str]]) -> Markup:
+        """A sentence of :func:`nptad.explain.sentences.sentences`."""
+        marks = {"column": Markup("<b>{}</b>"), "cell": Markup("{}"), "": Markup('<span class="muted">{}</span>')}
+        return Markup("").join(marks[kind].format(text(words) if kind else words) for kind, words in sentence)
 
-    def reason(cell_reason: dict[str, Any]) -> Markup:
-        """One of the ``reasons`` of a summary in a few words."""
-        seen, expected, nearest = (cell_reason[name] for name in ("seen", "expected", "nearest"))
-        remark = Markup("")
-        if said := odd_time(cell_reason["view"]):
-            remark = Markup(', <span class="muted">{}</span>').format(said)
-        elif cell_reason["similar"] is not None:
-            if not cell_reason["similar"]["has_seen"]:
-                remark = Markup(', <span class="muted">{}</span>').format(similar(cell_reason["similar"]))
-        elif nearest is not None:
-            remark = Markup(', <span class="muted">a similar row has {}</span>').format(cell(nearest))
-        elif expected == seen and cell_reason["probability"] is not None:
-            remark = Markup(', <span class="muted">{} likely</span>').format(percent(cell_reason["probability"]))
-        elif expected is not None and expected != seen:
-            remark = Markup(', <span class="muted">expected {}</span>').format(estimate(expected))
-        return Markup("<b>{}</b> {}{}").format(text(cell_reason["column"]), cell(seen), remark)
-
-    filters = (text, cell, estimate, interval, reason, number, figure, p_value, percent, plural, duration, moment)
+    filters = (text, cell, estimate, interval, pieces, number, figure, p_value, percent, plural, duration, moment)
     environment.filters |= {function.__name__: function for function in filters}
     environment.filters["count"] = lambda value: f"{value:,}"
     return environment

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from nptad.explain.result import EXPLAINED_ROWS, CellReason, Explanation, RowExplanation
-from nptad.explain.sentences import gaps_text
+from nptad.explain.sentences import sentences
 from nptad.report.distributions import Distribution
 from nptad.scoring.calibrate import Detection
 from nptad.tables.encode import decode_cell, match, readable
@@ -97,7 +97,7 @@ def describe(
         described.append(
             {
                 **_reasons(why, number_of, positions),
-                "gaps": gaps_text(why),
+                "sentences": sentences(why),
                 "nearest": nearest,
                 "similar_rows": similar,
                 "by_view": {name: rounded(part) for name, part in why.by_view.items()},
@@ -146,6 +146,8 @@ def _reasons(
                 "suspicious": reason.suspicious,
                 "similar": _similar(reason),
                 "view": reason.view,
+                "oddity": reason.oddity,
+                "normal": None if reason.normal is None else [shorten_value(end) for end in reason.normal],
                 "column_number": number_of[reason.column],
                 "position": positions[reason.column],
             }

@@ -87,11 +87,13 @@ def summarise(
           row nearest in all other columns, if that difference counts most; ``suspicious``: whether it is one of the
           cells without which the row would be ordinary; ``view`` that the cell contributes most to; ``similar``: None
           or what most of the similar rows have, ``low``, ``high``, ``n_inside`` of ``n_rows``, ``has_seen``;
+          ``oddity``: what is odd about a suspicious cell; ``normal``: None or the ends of the normal range;
           ``column_number`` in ``schema``; ``position`` among the bars there: 0 to 1, -1 below and 2 above all of them,
-          None for a gap), ``gaps`` (None or a sentence about many empty cells), ``others`` (``n`` other cells and their
-          ``share``), ``by_view`` (what each view contributes to the score), ``similar_rows`` (``row``, ``cells``),
-          ``nearest`` (training ``row``, ``distance``, ``cells`` in the columns of the first three reasons; None if
-          distances do not count), ``attended_rows`` (``row``, ``weight``, ``cells``), ``training_share``
+          None for a gap), ``sentences`` (the reasons in words, each sentence in pieces: "column", "cell" or "", and the
+          text), ``others`` (``n`` other cells and their ``share``), ``by_view`` (what each view contributes to the
+          score), ``similar_rows`` (``row``, ``cells``), ``nearest`` (training ``row``, ``distance``, ``cells`` in the
+          columns of the first three reasons; None if distances do not count), ``attended_rows`` (``row``, ``weight``,
+          ``cells``), ``training_share``
         * ``groups``: flagged rows that are odd in the same cell and direction: ``n``, ``rows``, ``column``, ``how``,
           ``others``
         * ``heat_map``: up to 60 ``columns``, largest shares first, and ``shares`` of the score for each listed row

@@ -178,7 +178,7 @@ def _digest(summary: dict[str, Any]) -> dict[str, Any]:
                 "score": figure(anomaly["score"]),
                 "p_value": p_value(anomaly["p_value"]),
                 "label": anomaly["label"],
-                "reasons": anomaly["reasons"][:3],
+                "sentences": anomaly["sentences"],
             }
             for anomaly in summary["anomalies"][:LISTED]
         ],

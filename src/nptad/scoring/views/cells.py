@@ -117,10 +117,10 @@ class OutsideRange(CellView):
         for j, column in enumerate(numbers.T):
             rows = np.flatnonzero(~np.isnan(column))
             rows = rows[np.argsort(column[rows], kind="stable")]
-            view.ends[:, j], view.units[:, j] = _ends(column[rows])
+            view.ends[:, j], view.units[:, j] = ends_and_units(column[rows])
             if len(rows) > 2:
                 for row, others in ((rows[0], rows[1:]), (rows[-1], rows[:-1])):
-                    scores[row] += _excess(column[row : row + 1], *_ends(column[others]))[0]
+                    scores[row] += _excess(column[row : row + 1], *ends_and_units(column[others]))[0]
         return view, scores
 
     def require_sound(self, layout: CellLayout) -> None:
@@ -167,7 +167,7 @@ class RareGaps(CellView):
         return np.isnan(x) * self.costs
 
 
-def _ends(ordered: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def ends_and_units(ordered: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The ends of ordered numbers and their units; a unit is at least a twentieth of the range."""
     if not len(ordered):
         return np.array([-np.inf, np.inf]), np.ones(2)

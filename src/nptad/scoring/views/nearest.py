@@ -96,12 +96,7 @@ class NearestInQuantiles(NearestInRanges):
 
     @cached_property
     def _quantiles(self) -> list[tuple[np.ndarray, np.ndarray]]:
-        """The different values of each number column and their normal quantiles; equal values share their mean rank."""
-        result = []
-        for column in self.rows[:, : int(self.n_numeric)].T:
-            values, counts = np.unique(column[~np.isnan(column)], return_counts=True)
-            result.append((values, ndtri((np.cumsum(counts) - counts / 2) / counts.sum())))
-        return result
+        return [normal_quantiles(column) for column in self.rows[:, : int(self.n_numeric)].T]
 
 
 @dataclass(frozen=True)
@@ -184,6 +179,12 @@ class NearestInParts(View):
         n_numeric = int(self.n_numeric)
         cells = in_ranges(self.rows, self.rows, n_numeric)
         return [Neighbours(_part(cells, part, n_numeric)) for part in self.parts]
+
+
+def normal_quantiles(column: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The different values of a column, ascending, and their normal quantiles; equal values share their mean rank."""
+    values, counts = np.unique(column[~np.isnan(column)], return_counts=True)
+    return values, ndtri((np.cumsum(counts) - counts / 2) / counts.sum())
 
 
 def usual_distance(distances: np.ndarray) -> float:
