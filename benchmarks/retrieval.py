@@ -73,7 +73,7 @@ def accuracy(task: Task, folder: Path) -> dict[str, np.ndarray]:
 
 def beside_npt(folder: Path) -> dict[str, list[dict[str, np.ndarray]]]:
     """For each half of the sets, F1, AUROC and average precision of each, and processor seconds of both networks."""
-    names = suites()["sets"].names
+    names = suites()["sets"].names if "sets" in suites() else ()
     stored = {
         record["dataset"]: record
         for record in read_records(ROOT / "results" / "runs")
