@@ -65,13 +65,14 @@ def test_diamonds_without_a_size_are_found_and_explained_by_their_zeros():
     sizes = np.stack([rows[name].to_numpy() for name in ("x", "y", "z")], axis=1)
     wrong = (sizes == 0).any(axis=1) | (sizes > 20).any(axis=1)
     assert wrong.sum() == 23
-    found = detect_table(rows, NPTAD(random_state=0), share=0.01)
-    assert average_precision_score(wrong, found.detection.score) >= 0.5
+    found = detect_table(rows, NPTAD(random_state=0))
+    assert average_precision_score(wrong, found.detection.score) >= 0.9
+    assert found.detection.anomaly.sum() <= 30
     zeros = (sizes == 0).all(axis=1)
     assert found.detection.anomaly[zeros].all()
     said = [reasons_text(why) for why in found.explanation if zeros[why.row]]
     in_one_sentence = [re.search(r"([xyz]), ([xyz]) and ([xyz]) are 0; similar rows have about", text) for text in said]
-    assert sum(found is not None for found in in_one_sentence) >= 6  # of seven
+    assert sum(named is not None for named in in_one_sentence) >= 6  # of seven
 
 
 def test_a_flight_of_five_minutes_over_544_miles_is_flagged():
