@@ -139,7 +139,8 @@ def outside_range(score: ViewScore, x: np.ndarray) -> list[dict[int, str | None]
 
 def _odd_by_themselves(parts: np.ndarray, surprises: list[Surprise]) -> np.ndarray:
     """What views of single cells say about the cells of a row, (V, D); 0 unless few normal rows have as odd ones."""
-    odd = [surprise.apply(cells.sum()) > -np.log(_RARE) for cells, surprise in zip(parts, surprises, strict=True)]
+    sums = parts.sum(axis=1, keepdims=True)
+    odd = [surprise.apply(total)[0] > -np.log(_RARE) for total, surprise in zip(sums, surprises, strict=True)]
     return parts * np.array(odd)[:, None]
 
 
