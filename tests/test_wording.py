@@ -14,6 +14,7 @@ from nptad.explain.display import rows_html
 from nptad.explain.result import CellReason, RowExplanation
 from nptad.explain.sentences import reasons_text
 from nptad.report.html import make_environment
+from nptad.tables.identity import Identity
 from nptad.wording import cell, estimate, figure, moment, number, percent, shorten
 
 
@@ -44,7 +45,7 @@ def test_a_cell_is_the_same_text_everywhere() -> None:
         reason = CellReason("price", value, 3.0, 1.0)
         row = RowExplanation(0, 2.0, (reason,), (), 0.0, None)
         assert reasons_text(row) == f"price is {shown}, expected 3"
-        assert f">{shown}, expected 3<" in rows_html([row])
+        assert f">{shown}, expected 3<" in rows_html([row], Identity())
         template = make_environment().from_string("{{ value|cell }} {{ value|estimate }}")
         assert template.render(value=value) == f"{shown} {shown}"
 

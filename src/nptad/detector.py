@@ -581,7 +581,7 @@ class NPTAD(OutlierMixin, BaseEstimator):
             What :meth:`detect` returns.
         """
         check_is_fitted(self)
-        from nptad.report import report_rows  # up, only if a report is asked for
+        from nptad.report.new_rows import report_rows  # up, only if a report is asked for
 
         return report_rows(self, X, path, fdr=fdr, false_alarm_rate=false_alarm_rate, label=label, source=source)
 

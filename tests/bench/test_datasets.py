@@ -284,7 +284,8 @@ def test_a_bad_file_is_refused_with_its_path_and_what_to_do(tiny, tmp_path, cont
 # Downloads
 
 
-def test_a_download_is_converted_checked_and_kept(online, site, cache, capsys):
+def test_a_download_is_converted_checked_and_kept(online, site, cache, capsys, monkeypatch):
+    monkeypatch.setenv("FORCE_COLOR", "1")  # rich takes standard error for a terminal
     table = load("wine")
     np.testing.assert_array_equal(table.x, TINY.x)
     np.testing.assert_array_equal(table.y, TINY.y)
@@ -434,7 +435,8 @@ def test_list_shows_sizes_what_is_here_sources_and_notes(two_sets, capsys):
     assert f"glass: {two_sets['glass'].source} Fragile [bench].\n" in out
 
 
-def test_fetch_goes_on_after_a_failure_and_says_at_the_end_what_failed(two_sets, site, cache, capsys):
+def test_fetch_goes_on_after_a_failure_and_says_at_the_end_what_failed(two_sets, site, cache, capsys, monkeypatch):
+    monkeypatch.setenv("FORCE_COLOR", "1")
     with pytest.raises(DataError, match="1 of 2 data sets could not be fetched: glass; see above"):
         run("fetch")
     out, err = capsys.readouterr()

@@ -532,7 +532,7 @@ class Structure(HTMLParser):
     def handle_starttag(self, tag, attrs):
         self.open.append(tag)
         self.tags.add(tag)
-        assert {name for name, _ in attrs} <= {"style"}
+        assert {name for name, _ in attrs} <= {"style", "class"}
 
     def handle_endtag(self, tag):
         assert self.open.pop() == tag

@@ -29,6 +29,7 @@ DIGEST = {
     "meaning": "",
     "notes": [],
     "n_flagged": 1,
+    "rows_are": "Rows are counted from 1, without the header.",
     "names": [],
     "labelled": False,
     "rows": [],

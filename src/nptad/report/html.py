@@ -15,17 +15,12 @@ from typing import TYPE_CHECKING, Any
 from nptad import wording
 from nptad.errors import InputError
 from nptad.io.atomic import writing, writing_explained
-from nptad.pipeline import score_table
 from nptad.report import svg
 from nptad.report.rows import HEAT_COLUMNS
-from nptad.report.summary import summarise
 from nptad.wording import duration, figure, moment, number, p_value, percent, plural
 
 if TYPE_CHECKING:
     from jinja2 import BaseLoader, Environment, Template
-
-    from nptad.detector import NPTAD
-    from nptad.scoring.calibrate import Detection
 
 HEAT_LIMITS = (0.005, 0.03, 0.08, 0.15, 0.25, 0.4, 0.6)  # the lowest share of each colour of the heat map
 SHOWN_COLUMNS = 30  # columns described; the others are folded away
@@ -79,22 +74,6 @@ def write_report(summary: dict[str, Any], path: str | Path) -> None:
     page = render(summary)
     with writing_explained(path), writing(Path(path)) as file:
         file.write(page.encode())
-
-
-def report_rows(
-    detector: NPTAD,
-    table: Any,
-    path: str | Path,
-    *,
-    fdr: float | None = None,
-    false_alarm_rate: float | None = None,
-    label: str | None = None,
-    source: str = "table",
-) -> Detection:
-    """Score rows with a fitted detector and write the report; what :meth:`nptad.NPTAD.report` does."""
-    result = score_table(detector, table, label=label, fdr=fdr, false_alarm_rate=false_alarm_rate)
-    write_report(summarise(result, source=source), path)
-    return result.detection
 
 
 def make_environment(loader: BaseLoader | None = None) -> Environment:

@@ -82,7 +82,8 @@ class TestShared:
         with pytest.raises(TypeError):
             method(3)
 
-    def test_progress_bar(self, method, capsys):
+    def test_progress_bar(self, method, capsys, monkeypatch):
+        monkeypatch.setenv("FORCE_COLOR", "1")  # rich takes standard error for a terminal
         small(method, verbose=True).fit(table())
         assert method.__name__ in capsys.readouterr().err
 
