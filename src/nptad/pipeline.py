@@ -62,6 +62,10 @@ class TableResult:
         first = next(iter(named))
         return pa.table({first: named.pop(first), **columns, **named})
 
+    def explain(self, rows: Sequence[int] | np.ndarray) -> Explanation:
+        """Explain these rows, by their positions."""
+        return explain_table(self.detector, self.columns, rows, self.detection)
+
     def reasons(self) -> dict[int, str]:
         """The reasons of each explained row that is flagged, in one line."""
         return {why.row: reasons_text(why) for why in self.explanation if self.detection.anomaly[why.row]}

@@ -15,7 +15,6 @@ import numpy as np
 
 from nptad.errors import InputError
 from nptad.metrics import judge
-from nptad.pipeline import TableResult, explain_table, training_identity
 from nptad.report.groups import group_rows
 from nptad.report.rows import LISTED_ROWS, choose, count_missing, describe, distributions, heat_map, key_texts
 from nptad.report.statement import core, kept_out, state
@@ -26,6 +25,7 @@ from nptad.wording import rounded, shorten, shorten_value
 
 if TYPE_CHECKING:
     from nptad.detector import NPTAD
+    from nptad.pipeline import TableResult
     from nptad.scoring.network_score import NetworkScore
 
 BINS = 50  # bars of the score histogram
@@ -130,7 +130,7 @@ def summarise(
     chosen = choose(detection, int(max_rows))
     explained = {why.row: why for why in result.explanation}
     if not explained.keys() >= set(chosen.tolist()):
-        explained = {why.row: why for why in explain_table(detector, result.columns, chosen, detection)}
+        explained = {why.row: why for why in result.explain(chosen)}
     explanation = replace(result.explanation, rows=tuple(explained[int(row)] for row in chosen))
 
     def called(row: int) -> int | str:
@@ -138,7 +138,7 @@ def summarise(
 
     keys = result.keys.select(result.keys.column_names[:_KEYS])
     training = distributions(detector)
-    encoded, training_rows = encode(schema, result.columns.take(chosen)), training_identity(result.columns, detection)
+    encoded, training_rows = encode(schema, result.columns.take(chosen)), result.explanation.training
     said_of_rows = describe(detector, explanation, encoded, training, training_rows)
     anomalies = [
         {
