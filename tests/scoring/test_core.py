@@ -122,3 +122,13 @@ def test_distances_of_the_first_pass_leave_out_the_row_itself():
     """Two rows: the only other row is at distance 1 in ranges."""
     x = np.array([[0.0], [2.0]], dtype=np.float32)
     np.testing.assert_allclose(first_pass(x, CellLayout(1, ()), seed=0)[0], [1, 1])
+
+
+@pytest.mark.parametrize("share", [0.03, 0.1])
+def test_a_category_whose_rows_differ_from_all_others_does_not_stand_out(share):
+    """The suites of a hotel cost more and hold more people than all other rooms."""
+    for seed in range(3):
+        random = np.random.default_rng(seed)
+        suite = random.random(800) < share
+        x = np.column_stack([random.normal(5 * suite, 1), random.normal(6 * suite, 1), suite]).astype(np.float32)
+        assert fit_core(x, CellLayout(2, (2,)), seed).core.stands_out.sum() <= 2

@@ -83,7 +83,7 @@ def _sentence(reasons: list[CellReason]) -> Sentence:
     pieces = [*_listed([[("column", shorten(str(reason.column), FEW_LETTERS))] for reason in reasons])]
     pieces += [("", " are " if several else " is "), ("cell", _seen(first))]
     if all(reason.oddity == _UNSEEN for reason in reasons):
-        pieces.append(("", ", never seen in training"))
+        pieces.append(("", ", which no ordinary row has"))
     if _ODD_TIMES in (first.view, first.oddity):
         pieces.append(("", ", an hour or a weekday that hardly any row has"))
     elif first.similar is None:

@@ -38,6 +38,9 @@ CORES = (0.6, 0.9)
 _FEWEST = 10
 """Rows of a core at least, if the table has as many."""
 
+_FREQUENT = 0.02
+"""A category that this share of the rows has is ordinary, however different its rows are."""
+
 _TOP = 10
 """Rows that the agreement of the cores is measured on, if fewer stand out."""
 
@@ -90,7 +93,7 @@ def _fit_ordinary(
     known = rows_to_keep(x, layout, seed)
     measures = first_pass(far_off(x, without_unreadable(x)), layout, seed)
     order = known[np.argsort(_mean_surprise(measures, known)[known], kind="stable")]
-    cores = [np.sort(order[: max(min(_FEWEST, len(order)), int(share * len(order)))]) for share in CORES]
+    cores = [_core(order, x[:, layout.n_numeric :], share) for share in CORES]
 
     first = _mean_surprise(measures, cores[-1])
     fitted = [_fit_views(x, layout, rows, seed, lambda n: advance(n / len(CORES))) for rows in cores]
@@ -121,6 +124,20 @@ def _fit_ordinary(
         ),
         seed,
     )
+
+
+def _core(order: Int[np.ndarray, " known"], codes: Float[np.ndarray, "N D2"], share: float) -> Int[np.ndarray, " core"]:
+    """The first rows up to a share, and up to half of it the first of each frequent category; ascending.
+
+    Otherwise a category of which all rows differ from the others, such as the suites of a hotel, would stand out.
+    """
+    rows = order[: max(min(_FEWEST, len(order)), int(share * len(order)))]
+    for column in codes[order].T:
+        categories, counts = np.unique(column[~np.isnan(column)], return_counts=True)
+        for category in categories[counts >= _FREQUENT * len(order)]:
+            those = order[column == category]
+            rows = np.union1d(rows, those[: int(share / 2 * len(those))])
+    return np.sort(rows)
 
 
 def _mean_surprise(measures: Float[np.ndarray, "V N"], rows: Int[np.ndarray, " n"]) -> Float[np.ndarray, " N"]:
