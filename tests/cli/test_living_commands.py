@@ -65,7 +65,7 @@ def test_judged_rows_count_from_1_and_their_like_change(model, new, capsys):
     assert set(flagged(model, new)) & {4, 11, 12} == {12}
     run("explain", model, new, "--rows", "12")
     run("score", model, new, "--reasons", "--output", new.with_name("scores.csv"), "--quiet")
-    assert pd.read_csv(new.with_name("scores.csv"))["reasons"][11].startswith("like a known anomaly (record 2); weight")
+    assert pd.read_csv(new.with_name("scores.csv"))["reasons"][11].startswith("like a known anomaly (record 2). weight")
 
 
 def test_all_changes_are_listed_and_taken_back(model, fitted, new, capsys):
