@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+collect_ignore = ["torture/imported.py"]  # it makes scores cheap in the process that imports it
+
 sys.path.insert(0, str(Path(__file__).parent))
 settings.register_profile("nptad", deadline=None, derandomize=True)
 settings.load_profile("nptad")
