@@ -370,6 +370,7 @@ def call(monkeypatch, capsys, *arguments):
 
 
 def test_the_command_scores_a_pattern_into_a_directory(options, inputs, tmp_path, monkeypatch, capsys, small_parts):
+    monkeypatch.setattr("nptad.progress._FIRST_LINE", 0.0)
     arguments = (options.model, tmp_path / "*.parquet", "--output", f"{tmp_path}/out/", "--ignore", "id", "--jobs", "1")
     code, out, err = call(monkeypatch, capsys, *arguments)
     assert (code, out) == (0, "")
