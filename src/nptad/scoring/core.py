@@ -7,11 +7,11 @@ rows.
 
 How large should the core be? A small one leaves out large groups of anomalies; a large one shows better what is odd
 among normal rows of many kinds. No signal that needs no labels has told which of both a table has, so the surprises on
-a small and a large core are averaged, and their mean is added to that of the first pass. New rows are compared with the
-small core alone: few anomalies are left in it.
+a small and a large core are averaged. New rows are compared with the small core alone: few anomalies are left in it.
 
-How many rows stand out is read off the mean over the views, on both cores together and on the large one. In the mean
-that gives the largest surprise the most weight, more of clean tables with long tails stands out.
+A row is as surprising as three things say together: the first pass, the plain mean over the views, and the mean that
+gives the largest surprise the most weight. The plain mean tells fewest rows of clean tables from the rest, the other one
+finds more anomalies that few views see; in their sum, rows stand out that both find odd.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ CORES = (0.6, 0.9)
 _FEWEST = 10
 """Rows of a core at least, if the table has as many."""
 
-_FREQUENT = 0.02
+_FREQUENT = 0.1
 """A category that this share of the rows has is ordinary, however different its rows are."""
 
 _TOP = 10
@@ -97,15 +97,13 @@ def _fit_ordinary(
 
     first = _mean_surprise(measures, cores[-1])
     fitted = [_fit_views(x, layout, rows, seed, lambda n: advance(n / len(CORES))) for rows in cores]
-    means = [by_view.mean(axis=0) for _, _, by_view in fitted]
-    surprises = first + np.mean(means, axis=0)
-    odd = standing_out(np.mean(means, axis=0)) | (standing_out(means[-1]) & ~_has_copy(x))
-    stands_out = np.zeros(len(x), dtype=bool)
-    stands_out[_highest(surprises, int(odd.sum()))] = True
+    on_cores = [by_view.mean(axis=0) + combine(by_view) for _, _, by_view in fitted]
+    surprises = first + np.mean(on_cores, axis=0)
+    stands_out = standing_out(surprises)
 
     n_top = min(len(x), max(_TOP, int(stands_out.sum())))
     top = _highest(surprises, n_top)
-    agreement = min(np.isin(_highest(first + mean, n_top), top).mean() for mean in means)
+    agreement = min(np.isin(_highest(first + on_core, n_top), top).mean() for on_core in on_cores)
     kept, (views, combined, by_view) = cores[0], fitted[0]
     measure = (measures.argsort(axis=1).argsort(axis=1)).argmax(axis=0)
     return ViewScore(
@@ -164,12 +162,6 @@ def _fit_views(
         surprises[:, block] = combined.by_view(scores).mean(axis=2)
         advance(len(block))
     return views, combined, surprises
-
-
-def _has_copy(x: Float[np.ndarray, "N D"]) -> Bool[np.ndarray, " N"]:
-    """Which rows equal another one; outside the core, such rows have no copy nearby, as those of the core have."""
-    _, which, counts = np.unique(row_keys(x), return_inverse=True, return_counts=True)
-    return counts[which] > 1
 
 
 def _highest(scores: Float[np.ndarray, " N"], n_rows: int) -> Int[np.ndarray, " n"]:
