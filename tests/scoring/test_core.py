@@ -95,6 +95,17 @@ def test_what_stands_out_has_the_highest_scores_without_ties():
     assert len(np.unique(score.training_scores[found])) == found.sum()
 
 
+def test_gross_errors_come_before_all_that_stands_out():
+    """A rare category is no strong evidence; a group far away is."""
+    random = np.random.default_rng(0)
+    x = np.column_stack([random.normal(size=(300, 2)), random.integers(0, 3, 300)]).astype(np.float32)
+    x[:20, :2] = 1000 + 0.1 * x[:20, :2]
+    x[299, 2] = 3
+    score = fit_core(x, CellLayout(2, (4,)), seed=0)
+    assert score.core.stands_out[:20].all()
+    assert np.argmax(score.training_scores) == 299
+
+
 def test_a_core_survives_a_file(tmp_path):
     x, _ = table(40, seed=10)
     score = fit_core(x, LAYOUT, seed=0)

@@ -10,8 +10,8 @@ among normal rows of many kinds. No signal that needs no labels has told which o
 a small and a large core are averaged. New rows are compared with the small core alone: few anomalies are left in it.
 
 A row is as surprising as three things say together: the first pass, the plain mean over the views, and the mean that
-gives the largest surprise the most weight. The plain mean tells fewest rows of clean tables from the rest, the other one
-finds more anomalies that few views see; in their sum, rows stand out that both find odd.
+gives the largest surprise the most weight. By the plain mean, fewest rows of clean tables stand out; the other mean
+finds more anomalies that few views see.
 """
 
 from __future__ import annotations
@@ -57,8 +57,8 @@ def fit_core(
 ) -> ViewScore:
     """Score encoded rows of one table that contains anomalies; ``advance`` is told the rows that were scored.
 
-    Rows with gross errors (:mod:`nptad.scoring.gross_errors`, which says what ``zeros`` are) stand out. They are set
-    aside first: in a column with one huge number, all others would be alike.
+    Rows with gross errors (:mod:`nptad.scoring.gross_errors`, which says what ``zeros`` are) stand out and have the
+    highest scores. They are set aside first: in a column with one huge number, all others would be alike.
 
     Examples
     --------
@@ -73,7 +73,7 @@ def fit_core(
     advance(len(x) - len(ordinary))
     score = _fit_ordinary(x[ordinary], layout, seed, advance)
     assert score.core is not None
-    scores, stands_out = evidence + np.log(len(x) + 1), evidence > 0
+    scores, stands_out = evidence + max(np.log(len(x) + 1), score.training_scores.max()), evidence > 0
     scores[ordinary], stands_out[ordinary] = score.training_scores, score.core.stands_out
     reason = np.full(len(x), len(MEASURES) - 1)
     reason[ordinary] = score.core.reason
