@@ -48,3 +48,9 @@ def test_all_rows_above_one_that_stands_out_do_too():
 )
 def test_too_little_to_tell_flags_nothing(scores):
     assert not standing_out(scores).any()
+
+
+def test_rows_far_below_the_others_are_no_matter():
+    scores = np.random.default_rng(0).exponential(size=1000)
+    scores[:5] = -1e6
+    assert not standing_out(scores).any()

@@ -74,7 +74,7 @@ def _expected(ordered: Float[np.ndarray, " N"], n_normal: int) -> Float[np.ndarr
             scale = min(scale, flattest)
             flattest = _FLATTEST * scale if np.isinf(flattest) else flattest
             n_beyond = len(excess) / -np.expm1(-(highest - start) / scale)  # were the sample not truncated
-            expected = np.maximum(expected, n_beyond * np.exp(-(ordered - start) / scale))
+            expected = np.maximum(expected, n_beyond * np.exp(-(ordered - start).clip(min=0) / scale))
     return expected if expected.any() else np.full(len(ordered), np.inf)
 
 
