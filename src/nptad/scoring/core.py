@@ -29,6 +29,7 @@ from nptad.scoring.standing_out import standing_out
 from nptad.scoring.surprise import CombinedSurprise, Surprise, combine, surprise_among_others
 from nptad.scoring.view_score import Core, ViewScore, as_seen, far_off, fit_views, rows_to_keep
 from nptad.scoring.views import View
+from nptad.scoring.views.cells import CellView
 from nptad.tables.layout import CellLayout, without_unreadable
 from nptad.training.parallel import single_thread
 
@@ -40,6 +41,11 @@ _FEWEST = 10
 
 _FREQUENT = 0.1
 """A category that this share of the rows has is ordinary, however different its rows are."""
+
+_SEEN = 0.02
+"""A value that this share of the rows has was seen, also if no row of the core has it. Otherwise the end of a short
+scale would be called a value that no ordinary row has: its rows are far from the others, so that a small core lacks
+them."""
 
 _TOP = 10
 """Rows that the agreement of the cores is measured on, if fewer stand out."""
@@ -152,6 +158,8 @@ def _fit_views(
 ) -> tuple[tuple[View, ...], CombinedSurprise, Float[np.ndarray, "V N"]]:
     """Views fitted on a core, their surprise, and the surprise of every row of the table in each view."""
     views, out_of_fold = fit_views(x[core], layout, seed, advance=advance)
+    values = [_frequent_values(column) for column in x.T]
+    views = tuple(view.knowing(values) if isinstance(view, CellView) else view for view in views)
     combined, _ = CombinedSurprise.fit(out_of_fold)
     surprises = np.empty((len(views), len(x)))
     surprises[:, core] = [surprise_among_others(scores) for scores in out_of_fold]
@@ -162,6 +170,11 @@ def _fit_views(
         surprises[:, block] = combined.by_view(scores).mean(axis=2)
         advance(len(block))
     return views, combined, surprises
+
+
+def _frequent_values(column: Float[np.ndarray, " N"]) -> Float[np.ndarray, " V"]:
+    values, counts = np.unique(column[np.isfinite(column)], return_counts=True)
+    return values[counts >= _SEEN * len(column)]
 
 
 def _highest(scores: Float[np.ndarray, " N"], n_rows: int) -> Int[np.ndarray, " n"]:
