@@ -25,6 +25,7 @@ def objects(*values):
 @pytest.mark.parametrize(
     ("table", "expected"),
     [
+        (objects(10**400, -(10**400), None), [np.inf, -np.inf, np.nan]),
         (pa.table({"a": pa.array([FAR, 1, None], pa.timestamp("s"))}), [float(FAR), 1, np.nan]),
         (pa.table({"a": pa.array([FAR, 1, None], pa.timestamp("ms", "Asia/Tokyo"))}), [FAR / 1e3, 1e-3, np.nan]),
         (pa.table({"a": pa.array([FAR, 1, None], pa.duration("s"))}), [float(FAR), 1, np.nan]),

@@ -267,7 +267,7 @@ def _plain(value: Any, name: str | int, row: int) -> bool | float | str | dateti
         try:
             return float(value)
         except OverflowError:
-            return math.inf
+            return math.inf if value > 0 else -math.inf  # type: ignore[operator]
     if isinstance(value, str | bytes):
         return value.decode(errors="replace") if isinstance(value, bytes) else str(value)
     if isinstance(value, datetime):
