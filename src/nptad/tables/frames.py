@@ -157,6 +157,8 @@ def _read_array(table: Any, first_row: int) -> RawColumns:
         )
     if array.dtype.kind == "c":
         raise CellTypeError("Complex data not supported: a cell must be a real number, a text or a time.")
+    if not hasattr(table, "__array__"):  # lists of cells, which NumPy would all turn into one type
+        array = np.asarray(table, dtype=object)
     _require_columns(*array.shape)
     cells: dict[str | int, np.ndarray] = {}
     content: dict[str | int, Content] = {}
