@@ -29,8 +29,10 @@ from nptad.tables.cells import MISSING, TIMES, VALUES, VALUES_WITH_COMMAS, TypeI
 
 BLOCK_BYTES, _LARGEST_BLOCK = 1 << 22, (1 << 31) - 1
 _ROWS_AT_ONCE = 1 << 16
-# Spreadsheets take full-width signs for signs, and drop white space, controls and byte order marks before them.
-_FORMULA = r"^([\x{00}-\x{20}\x{7f}-\x{a0}\p{Z}\x{feff}]*[=+\-@\x{ff1d}\x{ff0b}\x{ff0d}\x{ff20}]|[\t\r\n])"
+# Spreadsheets may take full-width and small signs for signs, and drop white space and characters without a glyph, such
+# as controls and byte order marks, before them.
+_SIGNS = r"[=+\-@\x{ff1d}\x{ff0b}\x{ff0d}\x{ff20}\x{fe66}\x{fe62}\x{fe63}\x{fe6b}]"
+_FORMULA = rf"^([\p{{Z}}\p{{Cc}}\p{{Cf}}]*{_SIGNS}|[\t\r\n])"
 _SHOWN_CELLS, _SHOWN_CHARACTERS = 4, 40
 
 
