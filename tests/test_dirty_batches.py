@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import io
+import warnings
 from html import escape
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 
 from nptad import NPTAD, InputError, TableWarning, detect_table, score_table
@@ -110,6 +112,25 @@ def test_a_table_without_rows_has_an_empty_result(settings):
     assert detector.score_samples(empty).shape == detector.predict(empty).shape == (0,)
     found = score_table(detector, read_table(io.BytesIO(b"length,weight,colour,sent\n"), "csv"), reasons=True)
     assert found.table().num_rows == 0
+
+
+def test_the_report_of_a_table_without_rows_says_so(detector, tmp_path):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        detector.report(orders(1)[:0], tmp_path / "report.html")
+    page = (tmp_path / "report.html").read_text()
+    assert "The table has no rows." in page
+    assert "nan" not in page.partition("<main")[2].partition("</main>")[0].lower().replace("nanmedian", "")
+
+
+def test_the_result_of_a_table_without_rows_has_the_columns_of_any_other():
+    with pytest.warns(TableWarning, match="identifiers"):
+        detector = NPTAD(random_state=0).fit(orders().assign(id=[f"A{row}" for row in range(N)]))
+    table = orders(3).assign(id=["A1", "A2", "A3"])
+    some = score_table(detector, table, reasons=True).table()
+    assert "id" in some.column_names
+    for none in (table[:0], pa.Table.from_pandas(table[:0], preserve_index=False), table[:0].astype(object)):
+        assert score_table(detector, none, reasons=True).table().column_names == some.column_names
 
 
 def test_a_network_scores_a_batch_with_an_unreadable_cell():

@@ -5,7 +5,7 @@ from __future__ import annotations
 from os import PathLike
 from pathlib import Path
 
-from nptad.errors import InputError
+from nptad.errors import EmptyFileError, InputError
 from nptad.io.places import WRITABLE, Place, is_stream, is_url, name_of, path_part
 
 SUFFIXES = {
@@ -76,7 +76,7 @@ def output_format(target: str | PathLike[str]) -> str:
 def format_in(beginning: bytes, format: str | None, where: str) -> str | None:
     """The binary format that the first bytes of a file show, if any; an error if it is not the expected one."""
     if not beginning:
-        raise InputError(f"{where} is empty; give a file with column names and rows.")
+        raise EmptyFileError(f"{where} is empty; give a file with column names and rows.")
     if beginning.startswith(_OLD_WORKBOOK):
         raise InputError(f"{where} is a workbook of an old Excel or with a password; save it as .xlsx without one.")
     if beginning.startswith(ZIP) and format != "xlsx":

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.json
 
-from nptad.errors import InputError
+from nptad.errors import EmptyFileError, InputError
 from nptad.io.sniff import (
     count_lines,
     looks_like_data,
@@ -125,7 +125,7 @@ def _read_header(pieces: Callable[[], Iterator[bytes]], where: str, delimiter: b
             line = first_line + count_lines(block[: header.end])
             return _Header(delimiter, names, unnamed, start + header.end, line)
         start += len(block)
-    raise InputError(f"{where} is empty; give a file with column names and rows.")
+    raise EmptyFileError(f"{where} is empty; give a file with column names and rows.")
 
 
 def header_names(cells: Sequence[str], line: str, where: str) -> list[str]:

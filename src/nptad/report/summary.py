@@ -198,7 +198,7 @@ def summarise(
 def _scores(detection: Detection, training: np.ndarray) -> dict[str, Any]:
     scores = detection.score
     both = np.concatenate([scores, training])
-    median, highest = float(np.median(scores)), float(both.max())
+    median, highest = float(np.median(scores)) if len(scores) else 0.0, float(both.max())
     log = median > 0 and highest > _LONG_TAIL * median
     lowest = float(both[both > 0].min() if log else both.min())
     if lowest == highest:
@@ -210,7 +210,7 @@ def _scores(detection: Detection, training: np.ndarray) -> dict[str, Any]:
         return np.histogram(values.clip(lowest, highest), edges)[0].tolist()
 
     return {
-        "highest": float(scores.max()),
+        "highest": float(scores.max(initial=0.0)),
         "median": median,
         "log": log,
         "edges": [rounded(edge) for edge in edges],
