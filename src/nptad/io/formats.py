@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from os import PathLike
 from pathlib import Path
 
@@ -55,6 +56,16 @@ def format_of(path: Place) -> str:
     raise InputError(
         f"{name_of(path)} has no suffix that says its format; use one of {', '.join(SUFFIXES)} (text also with .gz)."
     )
+
+
+def without_notes(names: Sequence[str]) -> list[str]:
+    """The table files of a folder or an archive: a README.txt beside other tables is none.
+
+    >>> without_notes(["a.csv", "README.txt"]), without_notes(["a.txt", "b.txt.gz"])
+    (['a.csv'], ['a.txt', 'b.txt.gz'])
+    """
+    others = [name for name in names if not name.lower().removesuffix(PACKED_SUFFIX).endswith(".txt")]
+    return others or list(names)
 
 
 def output_format(target: str | PathLike[str]) -> str:

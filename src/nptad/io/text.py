@@ -209,7 +209,8 @@ def read_json_lines(data: bytes, where: str, as_text: Collection[str] = ()) -> p
     except pa.ArrowInvalid as error:
         raise InputError(f"{where} cannot be read as JSON lines ({one_line(error)}); correct it.") from error
     if not table.num_columns:
-        raise InputError(f'{where} has no columns; give one JSON object per line, like {{"a": 1}}.')
+        kind = InputError if any(_lines(data)) else EmptyFileError
+        raise kind(f'{where} has no columns; give one JSON object per line, like {{"a": 1}}.')
     columns = dict(zip(table.column_names, table.columns, strict=True))
     for name, column in columns.items():
         if column.type == pa.string() and name not in as_text:
