@@ -36,7 +36,8 @@ def read_source(place: str, as_text: Collection[str] = (), sheet: str | None = N
 
     Of several files, which must have the same columns, a column has the type that fits all its cells; a column ``file``
     is added, with the name of the file without the folder that all files are in. In a folder, the files with the suffix
-    of a table count, .txt only if there is no other, but not those in folders within it. The rows are in the order of the names of the files.
+    of a table count, .txt only if there is no other, but not those in folders within it. The rows are in the order of
+    the names of the files.
     ``as_text`` and ``sheet`` are those of :func:`nptad.io.read.read_table`.
     """
     query = query_of(place)

@@ -17,6 +17,7 @@ import pyarrow.json
 
 from nptad.errors import EmptyFileError, InputError
 from nptad.io.sniff import (
+    comments_above,
     count_lines,
     looks_like_data,
     record_blocks,
@@ -116,7 +117,9 @@ def _read_header(pieces: Callable[[], Iterator[bytes]], where: str, delimiter: b
     start, line = 0, 1
     if excel := re.match(rb"sep=([,;\t|])\r?\n", beginning):  # Excel writes this line and hides it
         delimiter, start, line = excel[1], excel.end(), 2
-    delimiter = delimiter or sniff_delimiter(beginning)
+    n_bytes, n_lines = comments_above(beginning[start:], delimiter)
+    start, line = start + n_bytes, line + n_lines
+    delimiter = delimiter or sniff_delimiter(beginning[start:])
     for first_line, block in record_blocks(pieces(), delimiter, where, start, line):
         header = next(records(block, delimiter, first_line), None)
         if header is not None:
