@@ -88,7 +88,7 @@ def test_every_dialect_gives_the_same_table(delimiter, encoding, point, newline)
         ("# Source\r\n#a,b\r\n1,2\r\n", {"#a": [1], "b": [2]}),
         ("#a\n1\n", {"#a": [1]}),
         ("#1\n", {"#1": []}),
-        ("# a,b\n1,2\n", {"# a": [1], "b": [2]}),
+        ("# a,b\n1.5,x\n", {"# a": [1.5], "b": ["x"]}),
         ("# Source, 2024\na,b\nx,2\n", {"a": ["x"], "b": [2]}),
         ("#a,b\nx,y\n", {"#a": ["x"], "b": ["y"]}),
         ("sep=;\n# Source\na;b\n1;2\n", {"a": [1], "b": [2]}),
