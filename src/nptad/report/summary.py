@@ -125,7 +125,7 @@ def summarise(
     detector, detection, labels = result.detector, result.detection, result.labels
     n_rows, schema, model = len(detection.score), detector.schema_, detector.model_
     scorer, network = model.scorer, model.network
-    judged = None if labels is None else judge(labels, detection.score, detection.anomaly)
+    judged = None if labels is None or not n_rows else judge(labels, detection.score, detection.anomaly)
 
     chosen = choose(detection, int(max_rows))
     explained = {why.row: why for why in result.explanation}
