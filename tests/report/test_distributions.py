@@ -53,6 +53,7 @@ def test_rows_are_grouped_by_cell_and_direction():
         ("colour", "unusual", [4, 5]),
     ]
     assert groups[0]["others"] == [{"column": "size", "how": "lower"}]
+    assert "".join(text for _, text in groups[0]["example"]).startswith("price is ")
     assert group_rows(rows[:1]) == []
     assert group_rows([]) == []
 

@@ -16,6 +16,9 @@ Piece = tuple[str, str]
 Sentence = list[Piece]
 """A sentence without its full stop."""
 
+UNLIKE: Piece = ("", "unlike any training row: ")
+"""What a row begins with that would be odd without its suspicious cells too."""
+
 _REASONS = 3
 """Largest number of reasons named for a row without suspicious cells."""
 
@@ -67,7 +70,7 @@ def sentences(why: RowExplanation) -> list[Sentence]:
         suspicious = [reason for reason in suspicious if reason.seen is not None]
     found += [_sentence(reasons) for reasons in _equal_values(suspicious)]
     if why.unlike:
-        found[0].insert(0, ("", "unlike any training row: "))
+        found[0].insert(0, UNLIKE)
     return found
 
 

@@ -95,7 +95,7 @@ def summarise(
           columns of the first three reasons; None if distances do not count), ``attended_rows`` (``row``, ``weight``,
           ``cells``), ``training_share``
         * ``groups``: flagged rows that are odd in the same cell and direction: ``n``, ``rows``, ``column``, ``how``,
-          ``others``
+          ``others``, ``example`` (what is said about the cell of its first row, in pieces)
         * ``heat_map``: up to 60 ``columns``, largest shares first, and ``shares`` of the score for each listed row
         * ``labels``: None or the result of :func:`nptad.metrics.judge`
         * ``training``: ``n_rows``, ``n_calibration``, ``core``: None or, for a table that contains the anomalies, its
