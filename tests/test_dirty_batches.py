@@ -149,7 +149,7 @@ def test_an_unreadable_cell_of_the_training_table_itself_is_found():
     with pytest.warns(TableWarning, match="'oops' in row 7"):
         found = detect_table(table, NPTAD(random_state=0), share=0.01)
     assert found.detection.ranking()[0] == 7
-    assert found.reasons()[7].startswith("weight is oops; similar rows have about ")
+    assert found.reasons()[7].startswith("weight is oops, which cannot be read; similar rows have about ")
 
 
 def test_the_report_counts_what_cannot_be_read(detector):

@@ -58,6 +58,16 @@ def test_rows_are_grouped_by_cell_and_direction():
     assert group_rows([]) == []
 
 
+def test_unreadable_cells_are_a_group_of_their_own():
+    cells = [("ask", "cannot be read"), ("?!", "cannot be read"), ("$99", "outside the range")]
+    rows = [
+        RowExplanation(i, 5.0, (CellReason("price", seen, 3.0, 1.0, suspicious=True, oddity=oddity),), (), 0.0, None)
+        for i, (seen, oddity) in enumerate(cells)
+    ]
+    (group,) = group_rows(rows)
+    assert (group["how"], group["rows"]) == ("unreadable", [0, 1])
+
+
 def test_a_report_groups_alike_rows_marks_cells_and_folds_wide_tables_away():
     random = np.random.default_rng(0)
     table = pd.DataFrame(random.normal(size=(200, 40))).add_prefix("c")

@@ -31,6 +31,7 @@ _LEAST_OF_FIRST = 0.1
 # Of modules that import torch; the page shows reasons without it.
 _ODD_TIMES = "hour and weekday"  # OddTimes.name
 _UNSEEN = "values never seen"  # UnseenValues.name
+UNREADABLE = "cannot be read"  # nptad.explain.suspicious.UNREADABLE
 _MISFIT = "does not fit the other cells"  # nptad.explain.suspicious.MISFIT
 
 
@@ -98,6 +99,8 @@ def _sentence(reasons: list[CellReason]) -> Sentence:
     pieces += [("", " are " if several else " is "), ("cell", _seen(first))]
     if all(reason.oddity == _UNSEEN for reason in reasons):
         pieces.append(("", ", which no ordinary row has"))
+    if first.oddity == UNREADABLE:
+        pieces.append(("", ", which cannot be read"))
     if _ODD_TIMES in (first.view, first.oddity):
         pieces.append(("", ", an hour or a weekday that hardly any row has"))
     elif first.similar is None:

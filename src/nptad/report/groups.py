@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from nptad.explain.result import CellReason, RowExplanation
-from nptad.explain.sentences import UNLIKE, Sentence, sentences
+from nptad.explain.sentences import UNLIKE, UNREADABLE, Sentence, sentences
 from nptad.wording import FEW_LETTERS, shorten
 
 _MOST = 8
@@ -75,6 +75,8 @@ def _difference(reason: CellReason) -> str:
     seen, expected = reason.seen, reason.expected
     if seen is None:
         return "missing"
+    if reason.oddity == UNREADABLE:
+        return "unreadable"
     numbers = isinstance(seen, int | float) and isinstance(expected, int | float)
     if numbers and not isinstance(seen, bool) and seen != expected:
         return "higher" if seen > expected else "lower"  # type: ignore[operator]
