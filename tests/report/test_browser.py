@@ -184,6 +184,20 @@ def test_details_are_open_on_paper(open_page: Any) -> None:
     assert shown.is_visible()
 
 
+def test_a_long_text_that_tells_rows_apart_has_room(
+    open_page: Any, addresses: dict[str, str], summary: dict, tmp_path: Path
+) -> None:
+    anomalies = [
+        anomaly | {"key": ["the child was late on the web"] * len(anomaly["key"])} for anomaly in summary["anomalies"]
+    ]
+    write_report(summary | {"anomalies": anomalies}, tmp_path / "long.html")
+    addresses["long"] = (tmp_path / "long.html").as_uri()
+    assert summary["key_columns"]
+    widths = open_page("long").eval_on_selector_all("tr > .long", "cells => cells.map(cell => cell.offsetWidth)")
+    assert widths
+    assert min(widths) > 150
+
+
 def test_paper_has_the_details_of_ten_rows(open_page: Any) -> None:
     page = open_page("large", java_script_enabled=False)
     page.locator("summary").nth(11).click()
