@@ -58,6 +58,15 @@ def test_rows_are_grouped_by_cell_and_direction():
     assert group_rows([]) == []
 
 
+def test_a_cell_that_hardly_counts_makes_no_group():
+    rows = []
+    for i, name in enumerate(["price", "size", "when"]):
+        cells = [(name, 99.0, 10.0), ("traveller", 1.0, 0.01)]
+        reasons = [CellReason(column, seen, 50.0, share, suspicious=True) for column, seen, share in cells]
+        rows.append(RowExplanation(i, 5.0, tuple(reasons), (), 0.0, None))
+    assert group_rows(rows) == []
+
+
 def test_unreadable_cells_are_a_group_of_their_own():
     cells = [("ask", "cannot be read"), ("?!", "cannot be read"), ("$99", "outside the range")]
     rows = [

@@ -14,6 +14,8 @@ _MOST = 8
 """Groups listed."""
 _FIRST_CELLS = 3
 """Cells that count for a row without suspicious cells."""
+_LEAST_OF_LARGEST = 0.05
+"""A cell counts if its contribution is at least this share of the largest one."""
 _OFTEN = 0.5
 """Another cell is named for a group if at least this share of its rows has it."""
 
@@ -57,6 +59,8 @@ def group_rows(explanation: Sequence[RowExplanation]) -> list[dict[str, Any]]:
 def _signs(why: RowExplanation) -> list[Sign]:
     """What is odd about a row."""
     suspicious = [reason for reason in why.reasons if reason.suspicious] or why.reasons[:_FIRST_CELLS]
+    least = _LEAST_OF_LARGEST * max((reason.contribution for reason in suspicious), default=0.0)
+    suspicious = [reason for reason in suspicious if reason.contribution >= least]
     return [(str(reason.column), _difference(reason)) for reason in suspicious]
 
 
