@@ -35,7 +35,7 @@ def commands_of(block):
 def run(command, capsys, monkeypatch):
     monkeypatch.setattr(sys, "argv", shlex.split(command))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("COLUMNS", "110")
+        patch.setenv("COLUMNS", "80")
         nptad.cli.app.main()
     return capsys.readouterr()
 
