@@ -87,4 +87,4 @@ def test_a_tutorial_does_what_it_says(page, tmp_path, monkeypatch, capsys, start
 
 
 def test_there_are_tutorials():
-    assert {page.stem for page in TUTORIALS} == {"file-to-report", "pipeline-to-service", "add-a-method"}
+    assert {page.stem for page in TUTORIALS} == {"file-to-report", "pipeline-to-service", "add-a-method", "retrieval"}

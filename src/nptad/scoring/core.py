@@ -7,11 +7,11 @@ rows.
 
 How large should the core be? A small one leaves out large groups of anomalies; a large one shows better what is odd
 among normal rows of many kinds. No signal that needs no labels has told which of both a table has, so the surprises on
-a small and a large core are averaged. New rows are compared with the small core alone: few anomalies are left in it.
+a small and a large core are averaged, and their mean is added to that of the first pass. New rows are compared with the
+small core alone: few anomalies are left in it.
 
-A row is as surprising as three things say together: the first pass, the plain mean over the views, and the mean that
-gives the largest surprise the most weight. By the plain mean, fewest rows of clean tables stand out; the other mean
-finds more anomalies that few views see.
+How many rows stand out is read off the sum of this and the mean that gives the largest surprise the most weight. By the
+latter alone, too many rows of clean tables stand out; without it, anomalies that few views see do not.
 """
 
 from __future__ import annotations
@@ -103,13 +103,15 @@ def _fit_ordinary(
 
     first = _mean_surprise(measures, cores[-1])
     fitted = [_fit_views(x, layout, rows, seed, lambda n: advance(n / len(CORES))) for rows in cores]
-    on_cores = [by_view.mean(axis=0) + combine(by_view) for _, _, by_view in fitted]
-    surprises = first + np.mean(on_cores, axis=0)
-    stands_out = standing_out(surprises)
+    means = [by_view.mean(axis=0) for _, _, by_view in fitted]
+    surprises = first + np.mean(means, axis=0)
+    odd = standing_out(surprises + np.mean([combine(by_view) for _, _, by_view in fitted], axis=0))
+    stands_out = np.zeros(len(x), dtype=bool)
+    stands_out[_highest(surprises, int(odd.sum()))] = True
 
     n_top = min(len(x), max(_TOP, int(stands_out.sum())))
     top = _highest(surprises, n_top)
-    agreement = min(np.isin(_highest(first + on_core, n_top), top).mean() for on_core in on_cores)
+    agreement = min(np.isin(_highest(first + mean, n_top), top).mean() for mean in means)
     kept, (views, combined, by_view) = cores[0], fitted[0]
     measure = (measures.argsort(axis=1).argsort(axis=1)).argmax(axis=0)
     return ViewScore(
