@@ -84,7 +84,7 @@ def main() -> None:
         subprocess.run([sys.executable, "-m", "nptad.cli", *command.split()], cwd=folder, check=True)
         with sync_playwright() as playwright:
             browser = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=["--no-sandbox"])
-            page = browser.new_page(viewport={"width": 1280, "height": 2760})
+            page = browser.new_page(viewport={"width": 1100, "height": 2240})
             page.goto(f"file://{folder}/report.html")
             page.locator("details").first.locator("summary").click()
             with replacing(ROOT / "docs" / "images" / "report-light.png") as temporary:

@@ -12,6 +12,7 @@ from scipy.stats import binom
 import nptad
 import nptad.cli.app
 from nptad import NPTAD, InputError, TableWarning
+from nptad.explain.result import CellReason, RowExplanation
 from nptad.explain.sentences import reasons_text
 from nptad.scoring import view_score
 
@@ -216,7 +217,22 @@ def test_equal_wrong_cells_and_many_gaps_are_one_sentence_each():
     assert sorted(re.split(", | and ", names)) == ["x", "y", "z"]
     assert len(re.split(", | and ", values)) == 3
     assert len(re.findall(" to ", ranges)) == 3
-    assert gaps.startswith("4 of 5 cells are empty, usual is 0")
+    assert gaps.startswith("4 of 5 cells are empty, usual is 0: ")
+    named = gaps.partition(": ")[2].partition(".")[0]
+    assert sorted(named.replace(" and ", ", ").split(", ")) == ["price", "x", "y", "z"]
+
+
+def test_of_many_gaps_the_first_are_named():
+    reasons = [CellReason(f"c{j}", None, 1.0, 1.0, suspicious=True) for j in range(9)]
+    why = RowExplanation(0, 4.0, (*reasons, CellReason("d", 1.0, 1.0, 0.0)), (), 0.0, None, usual_gaps=0)
+    assert reasons_text(why) == "9 of 10 cells are empty, usual is 0: c0, c1, c2 and 6 more"
+
+
+def test_the_only_cell_of_a_row_has_no_others_to_fit():
+    prices = pd.DataFrame({"price": np.random.default_rng(0).normal(100, 5, 300)})
+    why = NPTAD(random_state=0).fit(prices).explain(pd.DataFrame({"price": [150.0]}))[0]
+    assert why.reasons[0].suspicious
+    assert "other cells" not in reasons_text(why)
 
 
 def test_flagged_rows_of_the_training_table_are_explained_as_such():

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import io
+import re
+import warnings
 from html import escape
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 
 from nptad import NPTAD, InputError, TableWarning, detect_table, score_table
@@ -112,6 +115,25 @@ def test_a_table_without_rows_has_an_empty_result(settings):
     assert found.table().num_rows == 0
 
 
+def test_the_report_of_a_table_without_rows_says_so(detector, tmp_path):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        detector.report(orders(1).assign(known=1)[:0], tmp_path / "report.html", label="known")
+    page = (tmp_path / "report.html").read_text()
+    assert "The table has no rows." in page
+    assert not re.search(r"\bnan\b", page.partition("<main")[2])
+
+
+def test_the_result_of_a_table_without_rows_has_the_columns_of_any_other():
+    with pytest.warns(TableWarning, match="identifiers"):
+        detector = NPTAD(random_state=0).fit(orders().assign(id=[f"A{row}" for row in range(N)]))
+    table = orders(3).assign(id=["A1", "A2", "A3"])
+    some = score_table(detector, table, reasons=True).table()
+    assert "id" in some.column_names
+    for none in (table[:0], pa.Table.from_pandas(table[:0], preserve_index=False), table[:0].astype(object)):
+        assert score_table(detector, none, reasons=True).table().column_names == some.column_names
+
+
 def test_a_network_scores_a_batch_with_an_unreadable_cell():
     detector = NPTAD(2, n_steps=3, embedding_dim=8, random_state=0).fit(orders(60))
     with pytest.warns(TableWarning, match="oops"):
@@ -127,7 +149,7 @@ def test_an_unreadable_cell_of_the_training_table_itself_is_found():
     with pytest.warns(TableWarning, match="'oops' in row 7"):
         found = detect_table(table, NPTAD(random_state=0), share=0.01)
     assert found.detection.ranking()[0] == 7
-    assert found.reasons()[7].startswith("weight is oops; similar rows have about ")
+    assert found.reasons()[7].startswith("weight is oops, which cannot be read; similar rows have about ")
 
 
 def test_the_report_counts_what_cannot_be_read(detector):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
+
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -91,6 +93,18 @@ def test_columns_of_mixed_cells_are_read_as_by_the_detector():
         expected = NPTAD(random_state=0).fit_detect(table.drop(columns="id"))
     np.testing.assert_array_equal(found.detection.score, expected.score)
     assert found.table()["id"].to_pylist()[3:5] == ["A3", "17"]
+
+
+@pytest.mark.parametrize("odd", [[10**400, -(10**400)], [Decimal("sNaN"), Decimal("NaN"), Decimal("Infinity")]])
+def test_numbers_that_arrow_cannot_hold_are_read_as_by_the_detector(odd):
+    random = np.random.default_rng(0)
+    cells = [*odd, *(type(odd[0])(number) for number in random.integers(0, 9, 40).tolist())]
+    table = pd.DataFrame({"size": pd.Series(cells, dtype=object), "weight": random.normal(size=len(cells))})
+    with pytest.warns(UserWarning, match="such as 'inf'"):
+        found = detect_table(table, NPTAD(random_state=0))
+    with pytest.warns(UserWarning, match="such as 'inf'"):
+        expected = NPTAD(random_state=0).fit_detect(table)
+    np.testing.assert_array_equal(found.detection.score, expected.score)
 
 
 def test_a_table_without_names_is_refused():

@@ -21,6 +21,10 @@ class CellTypeError(InputError, TypeError):
     """A cell that holds something that is neither a number, a text, a truth value nor a time."""
 
 
+class EmptyFileError(InputError):
+    """A file that has neither rows nor the names of columns."""
+
+
 class TrainingError(NPTADError, RuntimeError):
     """Training cannot go on, for instance because the loss is no longer finite."""
 

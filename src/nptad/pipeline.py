@@ -136,7 +136,9 @@ def _with_remembered(detector: NPTAD, table: pa.Table, selection: Selection) -> 
     """The keys and the carried columns, with those that the detector has set aside if a text file can hold them."""
     aside = selection.carried.column_names
     found = [name for name in map(str, detector.schema_.ignored) if name in table.column_names and name not in aside]
-    found = [name for name in found if fits_text_file(table[name].type) and table[name].null_count < len(table)]
+    found = [name for name in found if fits_text_file(table[name].type)]
+    if len(table):
+        found = [name for name in found if table[name].null_count < len(table)]
     keys = [*selection.keys.column_names, *found]
     return table.select(keys), table.select([*keys, *(name for name in aside if name not in keys)])
 

@@ -234,7 +234,7 @@ def test_status_of_nothing_names_all_that_is_missing(capsys):
     bench("status")
     shown = capsys.readouterr().out
     assert table_rows(shown)["wine"] == []
-    assert "Not started: npt-ad, transformer, nptad, mask-knn" in shown
+    assert "Not started: npt-ad, transformer, nptad, retrieval, mask-knn" in shown
 
 
 def test_tables_and_figures_tell_what_they_wrote(tmp_path, capsys):

@@ -398,6 +398,17 @@ def test_a_file_without_rows_has_a_result_without_rows(call, folder, tmp_path):
     assert (code, out) == (0, '"row","score","p_value","anomaly","reasons"\n')
 
 
+@pytest.mark.parametrize(("name", "content"), [("a.csv", ""), ("a.jsonl", "\n"), ("a.json", "[]")])
+def test_an_empty_file_has_a_result_without_rows(call, folder, tmp_path, name, content):
+    (tmp_path / name).write_text(content)
+    code, _, err = call("score", folder / "model", tmp_path / name, "--output", tmp_path / "scores.csv")
+    assert (code, "None of 0 rows" in err) == (0, True)
+    call("score", folder / "model", folder / "orders.csv", "--output", tmp_path / "some.csv")
+    assert (tmp_path / "scores.csv").read_text().splitlines() == (tmp_path / "some.csv").read_text().splitlines()[:1]
+    code, _, err = call("detect", tmp_path / name)
+    assert (code, "is empty" in err or "has no columns" in err) == (1, True)
+
+
 def test_results_keep_a_users_column_of_the_same_name():
     detection = Detection(np.array([1.0]), np.array([0.5]), np.array([False]), 0.1, "fdr", 0.1, "pyarrow")
     table = result_of(nptad.NPTAD(), np.zeros((1, 1)), detection, keys=pa.table({"score": ["mine"]})).table()

@@ -68,6 +68,14 @@ def test_judged_rows_count_from_1_and_their_like_change(model, new, capsys):
     assert pd.read_csv(new.with_name("scores.csv"))["reasons"][11].startswith("like a known anomaly (record 2). weight")
 
 
+def test_scores_with_all_columns_can_be_judged(model, new, capsys):
+    scores = new.with_name("scores.csv")
+    run("score", model, new, "--all-columns", "--output", scores, "--quiet")
+    assert pd.read_csv(scores).columns.tolist()[:5] == ["row", "id", "weight", "length", "score"]
+    run("feedback", model, scores, "--fine", "4,11")
+    assert not {4, 11, 12} & set(flagged(model, new))
+
+
 def test_all_changes_are_listed_and_taken_back(model, fitted, new, capsys):
     run("feedback", model, new, "--fine", "4", "--anomaly", "11-12", "--quiet")
     run("update", model, new, "--most-rows", "250", "--quiet")
@@ -94,7 +102,7 @@ def test_all_changes_are_listed_and_taken_back(model, fitted, new, capsys):
         (["new.csv", "--fine", "61"], "no row 61: the table has 60 rows, counted from 1"),
         (["new.csv", "--anomaly", "x"], "--anomaly 'x' is not a list"),
         (["new.csv", "--fine", "3-5", "--anomaly", "4"], "Row 4 cannot be both"),
-        (["scores.csv", "--fine", "1"], "the table that was scored, not the scores"),
+        (["scores.csv", "--fine", "1"], "the table that was scored, or scores with --all-columns"),
         (["--undo", "7"], "no record 7"),
     ],
 )

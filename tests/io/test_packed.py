@@ -39,7 +39,13 @@ def read(data, **more):
 @pytest.mark.parametrize("format", ["csv", "tsv", "json", "jsonl", "xlsx", "parquet", "arrow"])
 def test_the_table_of_an_archive_is_read(tmp_path, format):
     data = archive(
-        **{f"in/orders.{format}": written(format), "README.md": "#", "__MACOSX/._a.csv": "", "in/.b.csv": ""}
+        **{
+            f"in/orders.{format}": written(format),
+            "README.md": "#",
+            "readme.txt": "Hello",
+            "__MACOSX/._a.csv": "",
+            "in/.b.csv": "",
+        }
     )
     assert read(data).to_pydict() == TABLE.to_pydict()
     (tmp_path / "x.zip").write_bytes(data)

@@ -137,6 +137,15 @@ def test_other_files_of_a_folder_are_left_out_with_a_note(folder):
         assert read(place).table["x"].to_pylist() == [1, 2]
 
 
+def test_a_note_beside_the_tables_of_a_folder_is_no_table(folder):
+    place = folder(**{"a.csv": "x\n1\n", "README.txt": "Hello"})
+    with pytest.warns(TableWarning, match=r": 1 file without the suffix of a table left out"):
+        assert read(place).table["file"].to_pylist() == ["a.csv"]
+    (place / "a.csv").rename(place / "a.txt")
+    (place / "README.txt").write_text("x\n2\n")
+    assert sorted(read(place).table["x"].to_pylist()) == [1, 2]
+
+
 def test_nothing_there(tmp_path):
     with pytest.raises(InputError, match="There is no table in the folder"):
         read(tmp_path)

@@ -8,7 +8,6 @@ import gzip
 import io
 import json
 import os
-import re
 import resource
 import signal
 import stat
@@ -16,6 +15,7 @@ import subprocess
 import sys
 import threading
 import time
+import unicodedata
 from itertools import product
 
 import numpy as np
@@ -84,6 +84,14 @@ def test_every_dialect_gives_the_same_table(delimiter, encoding, point, newline)
         ("a;;b\n1;;2\n", {"a": [1], "column 2": [None], "b": [2]}),
         ("sep=;\r\na;b\r\n1;2,5\r\n", {"a": [1], "b": [2.5]}),
         ("a,b\r1,2\r", {"a": [1], "b": [2]}),
+        ('# Source: example.org\n# "2, 3, 4, 5\na;b\n1;2,5\n', {"a": [1], "b": [2.5]}),
+        ("# Source\r\n#a,b\r\n1,2\r\n", {"#a": [1], "b": [2]}),
+        ("#a\n1\n", {"#a": [1]}),
+        ("#1\n", {"#1": []}),
+        ("# a,b\n1.5,x\n", {"# a": [1.5], "b": ["x"]}),
+        ("# Source, 2024\na,b\nx,2\n", {"a": ["x"], "b": [2]}),
+        ("#a,b\nx,y\n", {"#a": ["x"], "b": ["y"]}),
+        ("sep=;\n# Source\na;b\n1;2\n", {"a": [1], "b": [2]}),
         ('"a","b"\n"1",""\n"","2.5"\n', {"a": [1, None], "b": [None, 2.5]}),
         ('a,b\n"NA","?"\nNA,?\nx,y\n', {"a": ["NA", None, "x"], "b": ["?", None, "y"]}),
         ('a,b\n1,5" pipe\n', {"a": [1], "b": ['5" pipe']}),
@@ -430,12 +438,14 @@ def test_json_lines_as_written():
 @pytest.mark.parametrize("delimiter", ["csv", "tsv"])
 def test_text_that_a_spreadsheet_would_run_gets_an_apostrophe(kind, delimiter):
     cells = ["=1+1", "+1", "-1", "@A1", "\t=1", "\r=1", "\n=1", "\uff1d1", "\uff0b1", "\uff0d1", "\uff20A1"]
-    cells += ["\xa0=1", "\ufeff=1", " =1"]
-    cells += ["a=1", "", None, "x", " x"]
+    cells += ["\xa0=1", "\ufeff=1", " =1", "\u200b=1", "\u200e=1", "\xad\u2060=1"]
+    cells += ["\ufe661", "\ufe621", "\ufe631", "\ufe6bA1"]
+    n_run = len(cells)
+    cells += ["\u200bx", "a=1", "", None, "x", " x"]
     table = pa.table({"=a": pa.array(cells, pa.string()).cast(kind), "n": [-float(i) for i in range(len(cells))]})
     back = again(table, delimiter)
     assert back.column_names == ["'=a", "n"]
-    assert back["'=a"].to_pylist() == [f"'{cell}" for cell in cells[:14]] + cells[14:]
+    assert back["'=a"].to_pylist() == [f"'{cell}" for cell in cells[:n_run]] + cells[n_run:]
     assert back["n"].to_pylist() == table["n"].to_pylist()
 
 
@@ -473,8 +483,11 @@ TYPES |= {"truth": pa.bool_(), "day": pa.date32(), "time": pa.timestamp("us"), "
 
 
 def as_in_a_spreadsheet(cell):
-    formula = r"[\x00-\x20\x7f-\xa0\s\ufeff]*[=+\-@\uff1d\uff0b\uff0d\uff20]|[\t\r\n]"
-    return f"'{cell}" if isinstance(cell, str) and re.match(formula, cell) else cell
+    if not isinstance(cell, str) or not cell:
+        return cell
+    unseen = [character for character in cell if character.isspace() or unicodedata.category(character) in ("Cc", "Cf")]
+    runs = cell.lstrip("".join(unseen))[:1] in set("=+-@\uff1d\uff0b\uff0d\uff20\ufe66\ufe62\ufe63\ufe6b")
+    return f"'{cell}" if runs or cell[0] in "\t\r\n" else cell
 
 
 @given(st.lists(st.tuples(*COLUMNS.values()), max_size=6), st.sampled_from(["csv", "tsv"]))

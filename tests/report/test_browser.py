@@ -184,6 +184,42 @@ def test_details_are_open_on_paper(open_page: Any) -> None:
     assert shown.is_visible()
 
 
+def test_a_long_text_that_tells_rows_apart_has_room(
+    open_page: Any, addresses: dict[str, str], summary: dict, tmp_path: Path
+) -> None:
+    anomalies = [
+        anomaly | {"key": ["the child was late on the web"] * len(anomaly["key"])} for anomaly in summary["anomalies"]
+    ]
+    write_report(summary | {"anomalies": anomalies}, tmp_path / "long.html")
+    addresses["long"] = (tmp_path / "long.html").as_uri()
+    assert summary["key_columns"]
+    widths = open_page("long").eval_on_selector_all("tr > .long", "cells => cells.map(cell => cell.offsetWidth)")
+    assert widths
+    assert min(widths) > 150
+
+
+def test_paper_has_the_details_of_ten_rows(open_page: Any) -> None:
+    page = open_page("large", java_script_enabled=False)
+    page.locator("summary").nth(11).click()
+    page.emulate_media(media="print")
+    shown = [details.locator(".reasons").is_visible() for details in page.locator(".why > details").all()[:14]]
+    assert shown == [True] * 10 + [False, True, False, False]
+
+
+def test_a_report_without_rows(open_page: Any, addresses: dict[str, str], quiet_summary: dict, tmp_path: Path) -> None:
+    none = {name: [0] * len(counts) for name, counts in quiet_summary["scores"].items() if isinstance(counts, list)}
+    none["edges"] = quiet_summary["scores"]["edges"]
+    table = quiet_summary["table"] | {"n_rows": 0, "n_missing": 0}
+    schema = [column | {"missing": 0} for column in quiet_summary["schema"]]
+    more = {"table": table, "anomalies": [], "schema": schema, "scores": quiet_summary["scores"] | none}
+    summary = quiet_summary | more
+    write_report(summary, tmp_path / "none.html")
+    addresses["none"] = (tmp_path / "none.html").as_uri()
+    page = open_page("none")
+    assert page.locator("#anomaly-table, #scores, #cells").count() == 0
+    assert page.get_by_role("button", name="Save this report's data as JSON").is_visible()
+
+
 def test_data_can_be_saved(open_page: Any, summary: dict, tmp_path: Path) -> None:
     page = open_page()
     with page.expect_download() as download:

@@ -53,8 +53,28 @@ def test_rows_are_grouped_by_cell_and_direction():
         ("colour", "unusual", [4, 5]),
     ]
     assert groups[0]["others"] == [{"column": "size", "how": "lower"}]
+    assert "".join(text for _, text in groups[0]["example"]).startswith("price is ")
     assert group_rows(rows[:1]) == []
     assert group_rows([]) == []
+
+
+def test_a_cell_that_hardly_counts_makes_no_group():
+    rows = []
+    for i, name in enumerate(["price", "size", "when"]):
+        cells = [(name, 99.0, 10.0), ("traveller", 1.0, 0.01)]
+        reasons = [CellReason(column, seen, 50.0, share, suspicious=True) for column, seen, share in cells]
+        rows.append(RowExplanation(i, 5.0, tuple(reasons), (), 0.0, None))
+    assert group_rows(rows) == []
+
+
+def test_unreadable_cells_are_a_group_of_their_own():
+    cells = [("ask", "cannot be read"), ("?!", "cannot be read"), ("$99", "outside the range")]
+    rows = [
+        RowExplanation(i, 5.0, (CellReason("price", seen, 3.0, 1.0, suspicious=True, oddity=oddity),), (), 0.0, None)
+        for i, (seen, oddity) in enumerate(cells)
+    ]
+    (group,) = group_rows(rows)
+    assert (group["how"], group["rows"]) == ("unreadable", [0, 1])
 
 
 def test_a_report_groups_alike_rows_marks_cells_and_folds_wide_tables_away():

@@ -60,7 +60,7 @@ def test_a_carried_column_keeps_its_name(model):
     table = orders(3, 1).rename_columns(["score", "size", "weight", "colour"])
     options = ScoringOptions(model, ["score"])
     assert ArrowScorer(options)(batch_of(table)).schema.names == ["score", "nptad_score", "p_value", "anomaly"]
-    assert list(result_fields(options)) == ["nptad_score", "p_value", "anomaly"]
+    assert list(result_fields(options.ignore, False)) == ["nptad_score", "p_value", "anomaly"]
 
 
 def test_the_default_rate_is_one_the_model_can_tell(tmp_path):

@@ -83,6 +83,23 @@ def test_what_score_writes_is_enough(detector, tmp_path):
     assert not any(period.drift for period in found.periods)
 
 
+def test_parts_with_all_columns_show_what_differs_in_which_input(detector, tmp_path):
+    model, new = tmp_path / "model", tmp_path / "in"
+    detector.save(model)
+    new.mkdir()
+    table(300, 5).assign(file="x").to_csv(new / "monday.csv", index=False)
+    table(300, 6, shift=2.0).assign(file="x").to_csv(new / "tuesday.csv", index=False)
+    command = ["score", str(model), f"{new}/*.csv", "--output", f"{tmp_path}/days/", "--ignore", "file"]
+    with pytest.warns(UserWarning, match=r"tuesday.csv: Drift"):
+        app([*command, "--all-columns", "--quiet"], exit_on_error=False, result_action="return_value")
+    parts = sorted(map(str, (tmp_path / "days").glob("*.parquet")))
+    assert set(pq.read_schema(parts[0]).names) >= {"nptad_file", "row", "a", "b", "kind", "file", "score", "anomaly"}
+    found = monitor_files(detector, parts)
+    assert [period.name for period in found.periods] == ["monday.csv", "tuesday.csv"]
+    assert [sorted(period.drift) for period in found.periods] == [[], ["a", "b"]]
+    assert found.n_compared == 3
+
+
 def test_chance_alone_hardly_ever_shows(detector):
     rates = np.random.default_rng(0).binomial(200, 0.01, (300, 20))
     high = monitor_limits(detector)

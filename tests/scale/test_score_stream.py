@@ -191,7 +191,8 @@ def test_after_kill_9_of_the_reader_it_ends_quietly(model):
 
 
 @pytest.mark.parametrize(
-    "options", [["-", "--fdr", "0.1"], ["-", "--jobs", "2"], ["table.csv"], ["-", "--output", "o.csv"]]
+    "options",
+    [["-", "--fdr", "0.1"], ["-", "--jobs", "2"], ["table.csv"], ["-", "--output", "o.csv"], ["-", "--all-columns"]],
 )
 def test_what_does_not_go_with_a_stream_is_refused(model, options):
     with pytest.raises(InputError, match="--stream"):

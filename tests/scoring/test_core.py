@@ -10,6 +10,7 @@ from nptad.scoring import view_score
 from nptad.scoring.core import fit_core
 from nptad.scoring.first_pass import MEASURES, first_pass
 from nptad.scoring.view_score import ViewScore
+from nptad.scoring.views.cells import OutsideRange, UnseenValues
 from nptad.tables.layout import CellLayout
 
 LAYOUT = CellLayout(4, (3,))
@@ -93,6 +94,18 @@ def test_what_stands_out_has_the_highest_scores_without_ties():
     found = score.core.stands_out
     assert score.training_scores[found].min() > score.training_scores[~found].max()
     assert len(np.unique(score.training_scores[found])) == found.sum()
+
+
+def test_the_ends_of_a_short_scale_are_no_values_that_were_never_seen():
+    random = np.random.default_rng(0)
+    x = np.column_stack([random.integers(0, 20, 2000), random.normal(size=(2000, 2))]).astype(np.float32)
+    score = fit_core(x, CellLayout(3, ()), seed=0)
+    views = [view for view in score.views if isinstance(view, UnseenValues | OutsideRange)]
+    assert len(views) == 2
+    assert not np.isin([0, 19], x[score.kept, 0]).all()
+    rows = np.array([[0, 0, 0], [19, 0, 0], [20, 0, 0]], dtype=np.float32)
+    for view in views:
+        assert (view.explain(rows)[:, 0] > 0).tolist() == [False, False, True]
 
 
 def test_gross_errors_come_before_all_that_stands_out():

@@ -200,3 +200,10 @@ def test_scores_that_are_equal_but_for_rounding_make_no_tail():
     """Distances in tables of few different values: a row twice as far as all others is odd, but not infinitely."""
     distances = np.repeat([0.25, 0.5, np.nextafter(np.float32(0.5), np.float32(1))], [150, 45, 5])
     assert Surprise.fit(distances).apply(np.array([1.0]))[0] < 20
+
+
+def test_scores_without_a_tail_have_a_finite_surprise_beyond_them():
+    view = Surprise.fit(np.repeat([0.0, 1.0], [5, 95]))
+    with np.errstate(all="raise"):
+        beyond = view.tail_surprise(np.array([0.0, 1.0, 7.0]))
+    assert (beyond == np.log(101)).all()

@@ -25,6 +25,7 @@ from schemathesis.specs.openapi.checks import ignored_auth
 from service_process import served
 
 from nptad import NPTAD
+from nptad.http.addresses import listen
 from nptad.service.messages import FORMATS
 
 NUMBERS = ("score", "p_value")
@@ -72,6 +73,14 @@ def connected(service, head=b"", n_bytes=100):
     lines = [b"POST /score HTTP/1.1", b"Host: localhost", b"Content-Type: application/json", authorised]
     client.sendall(b"\r\n".join([*lines, head or b"Content-Length: %d" % n_bytes, b"", b""]))
     return client
+
+
+def test_an_answer_is_sent_at_once():
+    """Head and body are sent one after the other; by default the body would wait for the head to be acknowledged."""
+    with listen("127.0.0.1", 0) as server, socket.create_connection(server.getsockname()):
+        connection, _ = server.accept()
+        with connection:
+            assert connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
 
 
 def test_clients_at_the_same_time_get_the_scores_of_detect(service, detector):

@@ -25,6 +25,7 @@ def objects(*values):
 @pytest.mark.parametrize(
     ("table", "expected"),
     [
+        (objects(10**400, -(10**400), None), [np.inf, -np.inf, np.nan]),
         (pa.table({"a": pa.array([FAR, 1, None], pa.timestamp("s"))}), [float(FAR), 1, np.nan]),
         (pa.table({"a": pa.array([FAR, 1, None], pa.timestamp("ms", "Asia/Tokyo"))}), [FAR / 1e3, 1e-3, np.nan]),
         (pa.table({"a": pa.array([FAR, 1, None], pa.duration("s"))}), [float(FAR), 1, np.nan]),
@@ -81,14 +82,23 @@ def test_values_beyond_are_one_sentence(table):
 @pytest.mark.parametrize(
     "table",
     [
-        objects(10**400, 1),
         objects("\ud800"),
-        pd.DataFrame({"a": pd.Categorical([10**400, None])}),
         pd.DataFrame({"a": [1j, 2]}),
         pd.DataFrame([[1, 2]], columns=["a", "a"]),
-        pd.DataFrame({"a": pd.arrays.SparseArray([0, 1])}),
     ],
 )
 def test_a_frame_that_arrow_cannot_hold_is_one_sentence(table):
     with pytest.raises(InputError, match=r"^[^\n]*\.$"):
         to_arrow(table)
+
+
+@pytest.mark.parametrize("row", [["\0", 5], [b"a", 5], [True, 5], [True, 1.5], ["x", dt.date(2020, 1, 1)]])
+def test_a_cell_of_a_list_is_read_alike_alone_and_among_others(row):
+    others = [[None, None], ["y", 7]]
+    alone, among = read_columns([row]), read_columns([row, *others])
+    for position, cell in enumerate(row):
+        expected = read_columns(objects(cell, None)).cells["a"][0]
+        assert alone.cells[position][0] == expected
+        assert isinstance(alone.cells[position][0], type(expected))
+        if position == 0 and not isinstance(cell, bool):
+            assert among.cells[position][0] == expected

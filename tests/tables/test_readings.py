@@ -26,6 +26,8 @@ def cells(*texts):
         (["$1,200", "$3.50", "-$7", "($1.5)"], [1200, 3.5, -7, -1.5]),
         (["1 200 €", "3,50 €", "(7) €"], [1200, 3.5, -7]),
         (["1.234.567,5", "2"], [1234567.5, 2]),
+        (["$1", "$(1,250)", "$ (7)"], [1, -1250, -7]),
+        (["₹ 1,23,456.50", "12,34,567", "7"], [123456.5, 1234567, 7]),
         (["1'000", "CHF 2'500.25"], [1000, 2500.25]),
         (["12%", "3.5 %", "-1%"], [12, 3.5, -1]),
         (["(350)", "12", "3-"], [-350, 12, -3]),
@@ -55,6 +57,9 @@ def test_numbers_are_read_as_people_write_them(texts, numbers):
         ["S", "M", "5"],
         ["12A", "13B"],
         ["1 2", "3 4"],
+        ["$(5", "$6"],
+        ["$((5))", "$6"],
+        ["1.2.24", "1.10.24"],
         ["555-1234", "555-9876"],
     ],
 )
@@ -74,6 +79,14 @@ DAY = datetime(2024, 2, 13, tzinfo=UTC)
         (["01/03/2024", "02/04/2024"], [datetime(2024, 1, 3, tzinfo=UTC), datetime(2024, 2, 4, tzinfo=UTC)]),
         (["13 Feb 2024", "Mar 1, 2024"], [DAY, datetime(2024, 3, 1, tzinfo=UTC)]),
         (["2024/02/13", "2024-3-1"], [DAY, datetime(2024, 3, 1, tzinfo=UTC)]),
+        (["13.02.24", "01.03.24"], [DAY, datetime(2024, 3, 1, tzinfo=UTC)]),
+        (["13-Feb-24", "1-Mar-2024"], [DAY, datetime(2024, 3, 1, tzinfo=UTC)]),
+        (["Feb-13-2024", "Mar 1 2024"], [DAY, datetime(2024, 3, 1, tzinfo=UTC)]),
+        (["Feb 2024", "March 2024"], [DAY.replace(day=1), datetime(2024, 3, 1, tzinfo=UTC)]),
+        (
+            ["Tue, 13 Feb 2024 15:30:00 GMT", "Friday 1 Mar 2024"],
+            [DAY.replace(hour=15, minute=30), datetime(2024, 3, 1, tzinfo=UTC)],
+        ),
         (["2024-02-13T01:00:00+01:00", "2024-02-13 00:00Z"], [DAY, DAY]),
         (["13.02.2024 15:30", "13.02.2024, 3:30 pm"], [DAY.replace(hour=15, minute=30)] * 2),
         (["2024-02-12 19:00:00.250 -0500", ""], [DAY.replace(microsecond=250000), None]),
@@ -84,6 +97,13 @@ def test_times_are_read_as_people_write_them(texts, moments):
     assert reading.content == "time"
     expected = [np.nan if moment is None else moment.timestamp() for moment in moments]
     np.testing.assert_array_equal(reading.values(cells(*texts)), expected)
+
+
+def test_times_of_day_are_read_with_am_and_pm():
+    reading = find_reading(cells("1:05 PM", "12:00 am", "11:59:30 p.m.", "13:00"))
+    assert reading.content == "duration"
+    texts = cells("1:05 PM", "12:00 am", "11:59:30 p.m.", "13:00", "13:00 pm")
+    assert reading.values(texts).tolist() == [47100, 0, 86370, 46800, UNREADABLE]
 
 
 @pytest.mark.parametrize("text", ["2024-02-30", "31.04.2024", "2024-01-01 25:00", "13:00 pm", "0000-01-01", "never"])

@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 from unittest import mock
 
@@ -105,12 +106,22 @@ class Command:
         return subprocess.CompletedProcess(self._words, code, "", self._said)
 
     def end(self, number: int = signal.SIGKILL) -> subprocess.CompletedProcess[str]:
-        """Send it a signal and wait for its end."""
+        """Send it a signal and wait for its end; a signal that it handles waits until it does."""
+        while self.wait(0) is None and not (number == signal.SIGKILL or self._handles(number)):
+            time.sleep(0.001)
         if self.wait(0) is None:
             os.kill(self.pid, number)
         ended = self.wait()
         assert ended is not None
         return ended
+
+    def _handles(self, number: int) -> bool:
+        """False before a command has begun, when every signal ends its process at once."""
+        with suppress(OSError):  # it has ended
+            status = Path(f"/proc/{self.pid}/status").read_text()
+            handled = int(status.partition("SigCgt:")[2].split()[0], 16)
+            return bool(handled >> (number - 1) & 1)
+        return False
 
 
 def run(*words: object, trouble: Trouble = NOTHING, imported: bool = True) -> subprocess.CompletedProcess[str]:

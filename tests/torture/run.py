@@ -3,12 +3,15 @@
     python tests/torture/run.py [--only frames,files] [--many 1000] [--minutes 60]
 
 Every case is a line of ``build/torture.jsonl``. A case that was begun and is not there has crashed the process, which
-is a failure, too. At the end, or when the time is over, ``results/torture.md`` has the counts of all lines.
+is a failure, too. At the end, or when the time is over, the counts of all seeds without failure go to
+``results/torture.csv``, with the commit that was run, and their sums to ``results/torture.md``. These seeds are not run
+again, even if the journal is lost. To repeat failures, delete the journal; to begin anew, both.
 """
 
 from __future__ import annotations
 
 import argparse
+import csv
 import importlib
 import json
 import os
@@ -19,17 +22,30 @@ import tempfile
 import time
 import traceback
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 ROOT = Path(__file__).parents[2]
-JOURNAL, SUMMARY = ROOT / "build" / "torture.jsonl", ROOT / "results" / "torture.md"
+JOURNAL = ROOT / "build" / "torture.jsonl"
+RUNS, SUMMARY = ROOT / "results" / "torture.csv", ROOT / "results" / "torture.md"
 KINDS = ("frames", "files", "models", "savers", "limits", "kills", "together", "page", "soak")
 _INTERRUPTED = "interrupted"
 _AT_ONCE = 1000  # cases in one process
 
 sys.path.insert(0, str(ROOT / "tests"))
+
+
+class Run(NamedTuple):
+    """Cases of one kind with seeds in a row and without failure."""
+
+    kind: str
+    first: int
+    end: int
+    """The seed after the last."""
+    code: str
+    """The commit that was run."""
+    counts: Counter[str]
+    """How many had which outcome."""
 
 
 def main() -> None:
@@ -56,20 +72,76 @@ def main() -> None:
             if missing(kind, many) == left and time.monotonic() < until:
                 sys.exit(f"The cases of {kind} cannot be run; {log.name} says why.")
             print(f"{kind}: {end} of {many}", flush=True)
-    SUMMARY.write_text(summary(), encoding="utf-8")
+    write_down(all_runs())
+    SUMMARY.write_text(summary(runs(), failures()), encoding="utf-8")
 
 
 def missing(kind: str, many: int) -> list[int]:
-    """The seeds that were not begun, or interrupted by the user."""
-    last = {line["seed"]: line["outcome"] for line in journal() if line["kind"] == kind}
-    begun = {seed for seed, outcome in last.items() if outcome != _INTERRUPTED}
+    """The seeds that no run has, and that were not begun, or interrupted by the user."""
+    begun = {seed for found, seed in [*journal(), *written()] if found == kind}
     return [seed for seed in range(many) if seed not in begun]
 
 
-def journal() -> Iterator[dict[str, Any]]:
-    """All lines; of a case that was begun and ended, both."""
-    if JOURNAL.exists():
-        yield from map(json.loads, JOURNAL.read_text(encoding="utf-8").splitlines())
+def journal() -> dict[tuple[str, int], dict[str, Any]]:
+    """The last line of every case, by kind and seed, but for those that were interrupted."""
+    if not JOURNAL.exists():
+        return {}
+    lines = map(json.loads, JOURNAL.read_text(encoding="utf-8").splitlines())
+    last = {(line["kind"], line["seed"]): line for line in lines}
+    return {case: line for case, line in last.items() if line["outcome"] != _INTERRUPTED}
+
+
+def failures() -> dict[tuple[str, int], str]:
+    """Why cases in the journal failed."""
+    return {
+        case: line.get("trace", "the process crashed").strip().splitlines()[-1][:300]
+        for case, line in sorted(journal().items())
+        if line["outcome"] in (None, "failure")
+    }
+
+
+def runs() -> list[Run]:
+    """The runs that are written down."""
+    if not RUNS.exists():
+        return []
+    with RUNS.open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    return [
+        Run(row.pop("kind"), int(row.pop("first")), int(row.pop("end")), row.pop("code"), Counter(_numbers(row)))
+        for row in rows
+    ]
+
+
+def _numbers(row: dict[str, str]) -> dict[str, int]:
+    return {name: int(text) for name, text in row.items()}
+
+
+def written() -> set[tuple[str, int]]:
+    """Kind and seed of all cases that are written down."""
+    return {(run.kind, seed) for run in runs() for seed in range(run.first, run.end)}
+
+
+def all_runs() -> list[Run]:
+    """The runs that are written down, and what the journal has beyond them; no seed is counted twice."""
+    left_out, found = written() | set(failures()), runs()
+    for (kind, seed), line in sorted(journal().items()):
+        if (kind, seed) in left_out:
+            continue
+        if not found or (found[-1].kind, found[-1].end, found[-1].code) != (kind, seed, line["code"]):
+            found.append(Run(kind, seed, seed, line["code"], Counter()))
+        last = found[-1]
+        found[-1] = last._replace(end=seed + 1, counts=last.counts + Counter([line["outcome"]]))
+    return sorted(found, key=lambda run: run[:2])
+
+
+def write_down(found: list[Run]) -> None:
+    """Write runs to be read by :func:`runs`."""
+    from torture.outcomes import ALLOWED
+
+    with RUNS.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(["kind", "first", "end", "code", *ALLOWED])
+        writer.writerows([*run[:4], *(run.counts[name] for name in ALLOWED)] for run in found)
 
 
 def work_off(kind: str, seeds: range, until: float) -> None:
@@ -77,12 +149,15 @@ def work_off(kind: str, seeds: range, until: float) -> None:
     begun = set(range(seeds.stop)) - set(missing(kind, seeds.stop))
     module = importlib.import_module(f"torture.{kind}")
     signal.signal(signal.SIGTERM, signal.default_int_handler)
+    command = ["git", "-C", str(ROOT), "describe", "--always", "--dirty", "--exclude", "*"]
+    code = subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
     with JOURNAL.open("a", encoding="utf-8") as file:
         for seed in seeds:
             if seed in begun or time.monotonic() > until:
                 continue
-            print(json.dumps({"kind": kind, "seed": seed, "outcome": None}), file=file, flush=True)
-            ended = {"kind": kind, "seed": seed, **attempt(module, seed)}
+            case = {"kind": kind, "seed": seed, "code": code}
+            print(json.dumps({**case, "outcome": None}), file=file, flush=True)
+            ended = {**case, **attempt(module, seed)}
             print(json.dumps(ended), file=file, flush=True)
             if ended["outcome"] == _INTERRUPTED:
                 sys.exit(_INTERRUPTED)
@@ -99,15 +174,16 @@ def attempt(module: Any, seed: int) -> dict[str, Any]:
             return {"outcome": "failure", "trace": traceback.format_exc()[-3000:]}
 
 
-def summary() -> str:
-    """The counts of the journal as a page."""
+def summary(found: list[Run], failed: dict[tuple[str, int], str]) -> str:
+    """Runs and failures as a page."""
     from torture.outcomes import ALLOWED
 
-    last = {(line["kind"], line["seed"]): line for line in journal()}
-    last = {case: line for case, line in last.items() if line["outcome"] != _INTERRUPTED}
     counts: dict[str, Counter[str]] = {}
-    for (kind, _), line in last.items():
-        counts.setdefault(kind, Counter())[line["outcome"] or "failure"] += 1
+    for kind, counted in [
+        *((run.kind, run.counts) for run in found),
+        *((kind, Counter(["failure"])) for kind, _ in failed),
+    ]:
+        counts[kind] = counts.get(kind, Counter()) + counted
     outcomes = [*ALLOWED, "failure"]
     text = [
         "# Hostile cases",
@@ -118,15 +194,14 @@ def summary() -> str:
     text += [f"* {name}: {meaning}" for name, meaning in ALLOWED.items()]
     text += ["* failure: anything else, a crash of the process included", ""]
     text += [f"| kind | cases | {' | '.join(outcomes)} | what it is |", f"|---|{'--:|' * (len(outcomes) + 1)}---|"]
-    for kind, found in sorted(counts.items()):
+    for kind, sums in sorted(counts.items()):
         about = (importlib.import_module(f"torture.{kind}").__doc__ or "").splitlines()[0]
-        text.append(f"| {kind} | {found.total()} | {' | '.join(str(found[name]) for name in outcomes)} | {about} |")
-    failed = [(*key, line) for key, line in sorted(last.items()) if line["outcome"] in (None, "failure")]
+        text.append(f"| {kind} | {sums.total()} | {' | '.join(str(sums[name]) for name in outcomes)} | {about} |")
     if failed:
-        text += ["", "## Failures", ""]
-        for kind, seed, line in failed:
-            reason = line.get("trace", "the process crashed").strip().splitlines()[-1][:300]
-            text.append(f"* {kind}, seed {seed}: `{reason}`")
+        text += ["", "## Failures", "", *(f"* {kind}, seed {seed}: `{why}`" for (kind, seed), why in failed.items())]
+    text += ["", "## Runs", "", "Each seed is counted once, with the commit that it was run on.", ""]
+    text += ["| kind | seeds | commit |", "|---|---|---|"]
+    text += [f"| {run.kind} | {run.first} to {run.end - 1} | {run.code} |" for run in found]
     return "\n".join(text) + "\n"
 
 

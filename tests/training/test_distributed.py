@@ -11,6 +11,7 @@ import sys
 import time
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -361,3 +362,21 @@ def test_the_model_trains_under_bfloat16_autocast(row_attention):
     exact, coarse = gradients
     assert coarse.dtype == torch.float32
     assert 0 < (exact - coarse).norm() < 0.05 * exact.norm()
+
+
+class Interrupted:
+    """An interrupt arrives while the interpreter clears up."""
+
+    def __del__(self):
+        raise KeyboardInterrupt
+
+
+def test_a_process_says_nothing_about_an_interrupt_that_was_lost(capsys, monkeypatch):
+    monkeypatch.setattr("sys.unraisablehook", sys.__unraisablehook__)
+    before, sent = signal.getsignal(signal.SIGTERM), []
+    parent = SimpleNamespace(receive=lambda: ({}, b""), send=sent.append)
+    try:
+        launch.take_part(parent, lambda: str(Interrupted())[:0])
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert (sent, capsys.readouterr().err) == ([{"result": ""}], "")

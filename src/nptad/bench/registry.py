@@ -7,6 +7,7 @@ To add a method, write a class with ``fit(x)`` and ``score(x)``, or take a sciki
 from __future__ import annotations
 
 import inspect
+import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
@@ -16,12 +17,13 @@ import numpy as np
 import torch
 
 from nptad.bench.datasets import find_dataset
+from nptad.bench.methods.retrieval import RetrievalNetwork
 from nptad.bench.methods.scaling import Scaler, Scaling, subsample
 from nptad.bench.npt import run_estimator, run_single_members, stack_size
 from nptad.bench.own import import_own, is_own
 from nptad.bench.presets import Preset, preset_settings
 from nptad.bench.protocol import Clock, Scored, Split, as_method, one_hot, parse_name
-from nptad.errors import InputError
+from nptad.errors import InputError, TableWarning
 from nptad.settings import Settings, default_members
 
 Config = dict[str, Any]
@@ -71,6 +73,8 @@ _NOTES = {
     "nptad": "the library's default score, without a network; of more than 20,000 training rows it compares with all "
     "where a tree searches them fast, and elsewhere with 20,000 drawn at random. Its views were chosen with both "
     "halves of these sets in view (results/quick.md).",
+    "retrieval": "the retrieving network alone, which is neither part of the default score nor what `--network` trains "
+    "(results/retrieval.md). Its settings were chosen on half of these sets and of other tables.",
     "mask-knn": "at most 5,000 masks (not all on arrhythmia, musk, speech, mnist and backdoor) and 10,000 training "
     "rows, drawn at random; the paper samples rows of forestcover, fraud and backdoor only.",
     "copod": "PyOD takes the distributions of training and test rows together: it sees the test rows without labels.",
@@ -188,6 +192,19 @@ def _run_library(splits: list[Split], seeds: list[int], config: Config) -> Itera
     return run_estimator(splits, seeds)
 
 
+def _run_retrieval(splits: list[Split], seeds: list[int], config: Config) -> Iterator[Scored]:
+    """The seeds draw the splits; the network draws from a seed of its own."""
+    for split in splits:
+        network = RetrievalNetwork(columns=split.uses if split.categorical else None)
+        clock = Clock()
+        with clock("fit"), warnings.catch_warnings():
+            warnings.simplefilter("ignore", TableWarning)
+            network.fit(split.train)
+        with clock("score"):
+            scores = network.score(split.test)
+        yield Scored(scores, clock)
+
+
 _BASELINES = "nptad.bench.methods."
 _VARIANTS: dict[str, tuple[str, str, int, Config]] = {
     "drocc-thyroid": ("DROCC, thyroid", "drocc:DROCC", 1, {"radius": 2.5, "n_epochs": 100}),
@@ -241,6 +258,7 @@ METHODS: dict[str, MethodSpec] = {
         _npt_method("npt-ad", "NPT-AD", ("paper", "scripts", "default")),
         _npt_method("transformer", "Transformer", ("paper", "default"), row_attention="none"),
         MethodSpec("nptad", "nptad", 2, lambda preset, shape: {}, _run_library, note=_NOTES["nptad"]),
+        MethodSpec("retrieval", "Retrieval", 1, lambda preset, shape: {}, _run_retrieval, note=_NOTES["retrieval"]),
         replace(
             array_method("mask-knn", "Mask-KNN", _BASELINES + "mask_knn:MaskKNN", scaling="standard"),
             # The paper: masks of two features, of one above 200,000 rows; it counts backdoor among such sets.

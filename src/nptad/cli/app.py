@@ -7,6 +7,7 @@ import sys
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -227,6 +228,7 @@ def score(
     fdr: float | None = None,
     false_alarm_rate: float | None = None,
     reasons: bool = False,
+    all_columns: bool = False,
     sheet: Sheet = None,
     ignore: Ignore = "",
     label: Label = None,
@@ -260,6 +262,9 @@ def score(
         Share of the normal rows to flag; by default 0.01.
     reasons : bool
         Write the reasons of the flagged rows.
+    all_columns : bool
+        Write all columns of the table beside the scores, not only the ignored ones: `nptad monitor` then compares them
+        with training, and `nptad feedback` takes the scores as table.
     stream : bool
         Score JSON lines as they arrive on standard input, until it ends or the command is stopped. A line that cannot
         be read becomes a line with an `error`.
@@ -271,8 +276,9 @@ def score(
         Print a summary as JSON on standard output; needs an output file.
     """
     if stream:
-        refused = {"--fdr": fdr, "--label": label, "--sheet": sheet, "--strict": strict, "--jobs": jobs, "--json": json}
-        refuse_with_stream(data, output, {**refused, "--engine ray": engine == "ray"})
+        refused: dict[str, object] = {"--fdr": fdr, "--label": label, "--sheet": sheet, "--strict": strict}
+        refused |= {"--jobs": jobs, "--json": json, "--engine ray": engine == "ray", "--all-columns": all_columns}
+        refuse_with_stream(data, output, refused)
         from nptad.cli.stream import run_stream
 
         run_stream(model, ignore, false_alarm_rate, reasons, device, quiet)
@@ -285,7 +291,7 @@ def score(
 
         files = find_files(data)
         ignored = column_names(ignore, _names_in(files[0]) if "," in ignore else [])
-        options = ScoringOptions(str(model), tuple(ignored), false_alarm_rate, reasons, device)
+        options = ScoringOptions(str(model), tuple(ignored), false_alarm_rate, reasons, device, all_columns=all_columns)
         _score_in_parts(options, files, output, jobs, engine, quiet, json)
         return
     from nptad.io.formats import output_format
@@ -311,7 +317,7 @@ def score(
         strict=strict,
         first_row=FIRST_ROW,
     )
-    write_table(result.table(), output)
+    write_table((replace(result, carried=table) if all_columns else result).table(), output)
     if report is not None:
         from nptad.report import summarise, write_report
 

@@ -29,8 +29,8 @@ def one_line_at_the_end() -> Iterator[None]:
     128 and the number of the signal that has ended it.
     """
     _open_closed_streams()
-    raise_when_stopped()
     try:
+        raise_when_stopped()
         yield
         sys.stdout.flush()
     except CycloptsError:

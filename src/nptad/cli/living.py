@@ -74,7 +74,8 @@ def feedback(
     Parameters
     ----------
     data : str
-        The table that was scored (not the scores): a file or any other source that `nptad detect` takes.
+        The table that was scored, or the scores with all its columns (`nptad score --all-columns`): a file or any other
+        source that `nptad detect` takes.
     fine : str
         Rows that are fine, by their numbers, counted from 1, such as `3,17` or `5-9`.
     anomaly : str

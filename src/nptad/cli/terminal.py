@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 _JSON_CONTROLS = {code: f"\\u{code:04x}" for code in CONTROLS if code >= 127}
 """Control characters that JSON does not escape."""
 
-_BESIDE, _BESIDE_WIDTH = 3, 16  # columns shown beside the reasons at most, and letters of each
+_BESIDE, _BESIDE_WIDTH = 3, 19  # columns shown beside the reasons at most, and letters of each: those of a time
 _REASONS_WIDTH = 42  # letters of a line that the reasons have at least
 _ATTENDED_ROWS = 5  # attended or similar training rows shown for a row
 

@@ -16,8 +16,14 @@ Piece = tuple[str, str]
 Sentence = list[Piece]
 """A sentence without its full stop."""
 
+UNLIKE: Piece = ("", "unlike any training row: ")
+"""What a row begins with that would be odd without its suspicious cells too."""
+
 _REASONS = 3
 """Largest number of reasons named for a row without suspicious cells."""
+
+_NAMED_GAPS = 3
+"""Empty cells that are named, if there are not just one more."""
 
 _LEAST_OF_FIRST = 0.1
 """A reason is named if its contribution is at least this share of the first one's."""
@@ -25,6 +31,7 @@ _LEAST_OF_FIRST = 0.1
 # Of modules that import torch; the page shows reasons without it.
 _ODD_TIMES = "hour and weekday"  # OddTimes.name
 _UNSEEN = "values never seen"  # UnseenValues.name
+UNREADABLE = "cannot be read"  # nptad.explain.suspicious.UNREADABLE
 _MISFIT = "does not fit the other cells"  # nptad.explain.suspicious.MISFIT
 
 
@@ -60,12 +67,20 @@ def sentences(why: RowExplanation) -> list[Sentence]:
     found: list[Sentence] = list(like)
     n_empty = sum(reason.seen is None for reason in why.reasons)
     if n_empty > 1 and why.usual_gaps is not None:
-        found.append([("", f"{n_empty} of {len(why.reasons)} cells are empty, usual is {why.usual_gaps}")])
+        found.append(_gaps(why, n_empty))
         suspicious = [reason for reason in suspicious if reason.seen is not None]
     found += [_sentence(reasons) for reasons in _equal_values(suspicious)]
     if why.unlike:
-        found[0].insert(0, ("", "unlike any training row: "))
+        found[0].insert(0, UNLIKE)
     return found
+
+
+def _gaps(why: RowExplanation, n_empty: int) -> Sentence:
+    """How many cells are empty and which, those first that hardly ever are."""
+    empty: list[Sentence] = [[("column", shorten(str(r.column), FEW_LETTERS))] for r in why.reasons if r.seen is None]
+    if n_empty > _NAMED_GAPS + 1:
+        empty[_NAMED_GAPS:] = [[("", f"{n_empty - _NAMED_GAPS} more")]]
+    return [("", f"{n_empty} of {len(why.reasons)} cells are empty, usual is {why.usual_gaps}: "), *_listed(empty)]
 
 
 def _equal_values(reasons: list[CellReason]) -> list[list[CellReason]]:
@@ -84,6 +99,8 @@ def _sentence(reasons: list[CellReason]) -> Sentence:
     pieces += [("", " are " if several else " is "), ("cell", _seen(first))]
     if all(reason.oddity == _UNSEEN for reason in reasons):
         pieces.append(("", ", which no ordinary row has"))
+    if first.oddity == UNREADABLE:
+        pieces.append(("", ", which cannot be read"))
     if _ODD_TIMES in (first.view, first.oddity):
         pieces.append(("", ", an hour or a weekday that hardly any row has"))
     elif first.similar is None:

@@ -74,7 +74,7 @@ class SuspiciousCells:
         places = [place for place, view in enumerate(score.views) if isinstance(view, CellView)]
         parts = np.stack([score.views[place].explain(x) for place in places], axis=1)
         surprises = [score.surprise.views[place] for place in places]
-        oddities = [*(score.views[place].name for place in places), MISFIT]
+        oddities = [*(score.views[place].name for place in places), MISFIT if x.shape[1] > 1 else None]
         found: list[dict[int, str | None]] = []
         for row, parts_of_row in zip(x, parts, strict=True):
             known = np.isfinite(row)

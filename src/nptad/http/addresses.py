@@ -16,7 +16,11 @@ def listen(host: str, port: int) -> socket.socket:
     """A socket that listens; 0 stands for any free port."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
-        return socket.create_server((host, port), family=family, backlog=128)
+        server = socket.create_server((host, port), family=family, backlog=128)
+        # Connections inherit it. asyncio does not set it for sockets that are not its own, and the body of an answer
+        # would wait 40 ms for the acknowledgement of its head.
+        server.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return server
     except OSError as error:
         if error.errno == errno.EADDRINUSE:
             raise InputError(

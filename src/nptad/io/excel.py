@@ -17,7 +17,7 @@ from typing import Any, BinaryIO
 
 import pyarrow as pa
 
-from nptad.errors import InputError
+from nptad.errors import EmptyFileError, InputError
 from nptad.io.extras import import_extra
 from nptad.io.packed import archive_of
 from nptad.io.text import header_names, one_line, require_plain_cells
@@ -49,7 +49,7 @@ def read_workbook(data: bytes, where: str, as_text: Collection[str], sheet: str 
         place = f"{where} (sheet {found.title!r})"
         rows = _rows(found, place)
     if not rows:
-        raise InputError(f"{place} is empty; give one with column names and rows.")
+        raise EmptyFileError(f"{place} is empty; give one with column names and rows.")
     return _table(rows, place, as_text)
 
 

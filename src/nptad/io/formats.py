@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from os import PathLike
 from pathlib import Path
 
-from nptad.errors import InputError
+from nptad.errors import EmptyFileError, InputError
 from nptad.io.places import WRITABLE, Place, is_stream, is_url, name_of, path_part
 
 SUFFIXES = {
@@ -57,6 +58,16 @@ def format_of(path: Place) -> str:
     )
 
 
+def without_notes(names: Sequence[str]) -> list[str]:
+    """The table files of a folder or an archive: a README.txt beside other tables is none.
+
+    >>> without_notes(["a.csv", "README.txt"]), without_notes(["a.txt", "b.txt.gz"])
+    (['a.csv'], ['a.txt', 'b.txt.gz'])
+    """
+    others = [name for name in names if not name.lower().removesuffix(PACKED_SUFFIX).endswith(".txt")]
+    return others or list(names)
+
+
 def output_format(target: str | PathLike[str]) -> str:
     """The format in which :func:`nptad.io.write.write_table` would write to a path or "-".
 
@@ -76,7 +87,7 @@ def output_format(target: str | PathLike[str]) -> str:
 def format_in(beginning: bytes, format: str | None, where: str) -> str | None:
     """The binary format that the first bytes of a file show, if any; an error if it is not the expected one."""
     if not beginning:
-        raise InputError(f"{where} is empty; give a file with column names and rows.")
+        raise EmptyFileError(f"{where} is empty; give a file with column names and rows.")
     if beginning.startswith(_OLD_WORKBOOK):
         raise InputError(f"{where} is a workbook of an old Excel or with a password; save it as .xlsx without one.")
     if beginning.startswith(ZIP) and format != "xlsx":

@@ -8,7 +8,7 @@ from typing import BinaryIO
 
 import pyarrow as pa
 
-from nptad.errors import InputError
+from nptad.errors import EmptyFileError, InputError
 from nptad.io.text import write_json_lines
 
 
@@ -25,7 +25,8 @@ def lines_of_array(data: bytes, where: str) -> bytes:
     except (ValueError, RecursionError) as error:
         raise InputError(f"{where} cannot be read as JSON ({error}); it is truncated or damaged.") from error
     if not any(rows):
-        raise InputError(f'{where} has no columns; give an array of objects like [{{"a": 1}}].')
+        kind = InputError if rows else EmptyFileError
+        raise kind(f'{where} has no columns; give an array of objects like [{{"a": 1}}].')
     for number, row in enumerate(rows, 1):
         if not isinstance(row, dict):
             raise InputError(f'Element {number} of {where} is not a JSON object; give an array like [{{"a": 1}}].')

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import PurePosixPath
 
 from nptad.errors import InputError
-from nptad.io.formats import PACKED_SUFFIX, SUFFIXES, format_of
+from nptad.io.formats import PACKED_SUFFIX, SUFFIXES, format_of, without_notes
 
 _WORKBOOK_PART = "xl/workbook.xml"
 
@@ -51,12 +51,12 @@ def unzip(data: bytes, format: str | None, where: str, limit: int) -> tuple[byte
         files = [entry for entry in archive.infolist() if not entry.is_dir()]
         if format is None and any(entry.filename == _WORKBOOK_PART for entry in files):
             return data, "xlsx", where
-        tables = [entry for entry in files if _is_table(entry.filename)]
+        tables = without_notes([entry.filename for entry in files if _is_table(entry.filename)])
         if len(tables) != 1:
-            found = ", ".join(entry.filename for entry in tables[:5]) or "none"
+            found = ", ".join(tables[:5]) or "none"
             raise InputError(f"{where} must contain one table file, and has {len(tables)} ({found}); unpack it.")
-        name = tables[0].filename
-        return archive.read(tables[0]), format_of(name), f"{name} in {where}"
+        (name,) = tables
+        return archive.read(name), format_of(name), f"{name} in {where}"
 
 
 def _is_table(name: str) -> bool:

@@ -39,6 +39,7 @@ _CONTROLS = bytes(set(range(32)) - set(b"\t\n\r\f"))
 _CONTROL_SHARE = 0.02
 _NOT_IN_CP1252 = b"\x81\x8d\x8f\x90\x9d"
 
+_COMMENTS = re.compile(rb"(?:#[^\r\n]*(?:\r\n?|\n))+")
 _HEADER_NUMBER = re.compile(r"[+-]?(\d+([.,]\d*)?|[.,]\d+)([eE][+-]?\d+)?")
 
 
@@ -244,6 +245,26 @@ def sniff_delimiter(data: bytes) -> bytes:
         if len(widths) == 1 and widths != {1} and not _is_decimal_comma(delimiter, sample[1:]):
             return delimiter
     return NO_DELIMITER
+
+
+def comments_above(data: bytes, delimiter: bytes | None = None) -> tuple[int, int]:
+    r"""Length and number of the lines above the header that begin with #; the header itself may do so, too.
+
+    The last one is the header if it has as many cells as the next line, and that looks like data or there is no space
+    behind the #.
+
+    >>> comments_above(b"# Source: NOAA, 1983\nx,y\n1,2\n"), comments_above(b"# 1983\n#x,y\n1,2\n")
+    ((21, 1), (7, 1))
+    """
+    found = _COMMENTS.match(data)
+    if found is None or not (below := data[found.end() :]).strip():
+        return 0, 0
+    delimiter = delimiter or sniff_delimiter(below)
+    *_, last = re.finditer(rb"[^\r\n]+", found[0])
+    above, first = (next(records(part, delimiter)).cells for part in (last[0], below))
+    is_header = len(above) == len(first) and (looks_like_data(first) or not last[0].startswith(b"# "))
+    end = last.start() if is_header else found.end()
+    return end, count_lines(data[:end])
 
 
 def _fit(sample: list[TextRecord], delimiter: bytes) -> tuple[float, float]:

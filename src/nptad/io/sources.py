@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from nptad.errors import InputError, warn
-from nptad.io.formats import ARCHIVE_SUFFIX, PACKED_SUFFIX, SUFFIXES
+from nptad.io.formats import ARCHIVE_SUFFIX, PACKED_SUFFIX, SUFFIXES, without_notes
 from nptad.io.places import WRITABLE, is_stream, is_url, name_of, query_of
 from nptad.io.read import read_table
 from nptad.io.remote import files_at
@@ -36,7 +36,8 @@ def read_source(place: str, as_text: Collection[str] = (), sheet: str | None = N
 
     Of several files, which must have the same columns, a column has the type that fits all its cells; a column ``file``
     is added, with the name of the file without the folder that all files are in. In a folder, the files with the suffix
-    of a table count, but not those in folders within it. The rows are in the order of the names of the files.
+    of a table count, .txt only if there is no other, but not those in folders within it. The rows are in the order of
+    the names of the files.
     ``as_text`` and ``sheet`` are those of :func:`nptad.io.read.read_table`.
     """
     query = query_of(place)
@@ -70,7 +71,7 @@ def table_files(place: str) -> list[str]:
         files = [place]
     if is_folder:
         shown = [path for path in files if not PurePosixPath(path).name.startswith((".", "_"))]
-        files = [path for path in shown if path.lower().removesuffix(PACKED_SUFFIX).endswith(_TABLES)]
+        files = without_notes([path for path in shown if path.lower().removesuffix(PACKED_SUFFIX).endswith(_TABLES)])
         if len(files) < len(shown):
             warn(f"{place}: {plural(len(shown) - len(files), 'file')} without the suffix of a table left out.")
     if not files:

@@ -15,8 +15,9 @@ import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.json
 
-from nptad.errors import InputError
+from nptad.errors import EmptyFileError, InputError
 from nptad.io.sniff import (
+    comments_above,
     count_lines,
     looks_like_data,
     record_blocks,
@@ -29,8 +30,10 @@ from nptad.tables.cells import MISSING, TIMES, VALUES, VALUES_WITH_COMMAS, TypeI
 
 BLOCK_BYTES, _LARGEST_BLOCK = 1 << 22, (1 << 31) - 1
 _ROWS_AT_ONCE = 1 << 16
-# Spreadsheets take full-width signs for signs, and drop white space, controls and byte order marks before them.
-_FORMULA = r"^([\x{00}-\x{20}\x{7f}-\x{a0}\p{Z}\x{feff}]*[=+\-@\x{ff1d}\x{ff0b}\x{ff0d}\x{ff20}]|[\t\r\n])"
+# Spreadsheets may take full-width and small signs for signs, and drop white space and characters without a glyph, such
+# as controls and byte order marks, before them.
+_SIGNS = r"[=+\-@\x{ff1d}\x{ff0b}\x{ff0d}\x{ff20}\x{fe66}\x{fe62}\x{fe63}\x{fe6b}]"
+_FORMULA = rf"^([\p{{Z}}\p{{Cc}}\p{{Cf}}]*{_SIGNS}|[\t\r\n])"
 _SHOWN_CELLS, _SHOWN_CHARACTERS = 4, 40
 
 
@@ -116,7 +119,9 @@ def _read_header(pieces: Callable[[], Iterator[bytes]], where: str, delimiter: b
     start, line = 0, 1
     if excel := re.match(rb"sep=([,;\t|])\r?\n", beginning):  # Excel writes this line and hides it
         delimiter, start, line = excel[1], excel.end(), 2
-    delimiter = delimiter or sniff_delimiter(beginning)
+    n_bytes, n_lines = comments_above(beginning[start:], delimiter)
+    start, line = start + n_bytes, line + n_lines
+    delimiter = delimiter or sniff_delimiter(beginning[start:])
     for first_line, block in record_blocks(pieces(), delimiter, where, start, line):
         header = next(records(block, delimiter, first_line), None)
         if header is not None:
@@ -125,7 +130,7 @@ def _read_header(pieces: Callable[[], Iterator[bytes]], where: str, delimiter: b
             line = first_line + count_lines(block[: header.end])
             return _Header(delimiter, names, unnamed, start + header.end, line)
         start += len(block)
-    raise InputError(f"{where} is empty; give a file with column names and rows.")
+    raise EmptyFileError(f"{where} is empty; give a file with column names and rows.")
 
 
 def header_names(cells: Sequence[str], line: str, where: str) -> list[str]:
@@ -209,7 +214,8 @@ def read_json_lines(data: bytes, where: str, as_text: Collection[str] = ()) -> p
     except pa.ArrowInvalid as error:
         raise InputError(f"{where} cannot be read as JSON lines ({one_line(error)}); correct it.") from error
     if not table.num_columns:
-        raise InputError(f'{where} has no columns; give one JSON object per line, like {{"a": 1}}.')
+        kind = InputError if any(_lines(data)) else EmptyFileError
+        raise kind(f'{where} has no columns; give one JSON object per line, like {{"a": 1}}.')
     columns = dict(zip(table.column_names, table.columns, strict=True))
     for name, column in columns.items():
         if column.type == pa.string() and name not in as_text:

@@ -48,9 +48,10 @@ def write_table(table: pa.Table, target: Place, format: str | None = None) -> No
 
     Notes
     -----
-    CSV and TSV are UTF-8. A text cell or a column name that begins with = + - @ or a tab or line break gets an
-    apostrophe in front, so that no spreadsheet takes it for a formula; numbers stay as they are. Text stands in
-    quotation marks, a missing cell is empty. In JSON, times are text and numbers that are not finite are null. In
+    CSV and TSV are UTF-8. A text cell or a column name that begins with = + - @ (also wide or small ones, also after
+    white space and characters that nobody sees) or a tab or line break gets an apostrophe in front, so that no
+    spreadsheet takes it for a formula; numbers stay as they are. Text stands in quotation marks, a missing cell is
+    empty. In JSON, times are text and numbers that are not finite are null. In
     Excel, text is never a formula; whole numbers of more than 15 digits, infinite numbers, times with a zone and times
     before 1900 are text.
 

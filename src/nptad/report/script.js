@@ -1,6 +1,17 @@
 "use strict";
 (() => {
+  document.getElementById("save").addEventListener("click", () => {
+    const data = document.getElementById("data").textContent;
+    const link = document.createElement("a");
+    link.href = URL.createObjectURL(new Blob([data], { type: "application/json" }));
+    link.download = "anomaly-report.json";
+    link.click();
+    URL.revokeObjectURL(link.href);
+  });
+  document.getElementById("save-line").hidden = false;
+
   const table = document.getElementById("anomaly-table");
+  if (!table) return; // no rows
   const body = table.tBodies[0];
   const rows = [...body.rows];
   const filter = document.getElementById("filter");
@@ -62,20 +73,10 @@
 
   let opened = [];
   addEventListener("beforeprint", () => {
-    opened = [...document.querySelectorAll("details:not([open])")];
+    opened = [...document.querySelectorAll("tr:nth-child(-n + 10) > .why > details:not([open])")];
     for (const details of opened) details.open = true;
   });
   addEventListener("afterprint", () => {
     for (const details of opened) details.open = false;
   });
-
-  document.getElementById("save").addEventListener("click", () => {
-    const data = document.getElementById("data").textContent;
-    const link = document.createElement("a");
-    link.href = URL.createObjectURL(new Blob([data], { type: "application/json" }));
-    link.download = "anomaly-report.json";
-    link.click();
-    URL.revokeObjectURL(link.href);
-  });
-  document.getElementById("save-line").hidden = false;
 })();

@@ -60,6 +60,8 @@ def _what(groups: Sequence[dict[str, Any]]) -> str:
 
 def _how_sure(detection: Detection, n_listed: int) -> str:
     rate = percent(detection.rate)
+    if not len(detection.score):
+        return "The table has no rows."
     if not detection.anomaly.any():
         return f"No row is flagged. The {n_listed:,} rows with the highest scores are listed for orientation only."
     if detection.rule == "share":
@@ -75,6 +77,8 @@ def _next(detection: Detection, groups: Sequence[dict[str, Any]]) -> str:
     n_flagged = int(detection.anomaly.sum())
     if detection.drift:
         return "Next, look at the columns that differ from training, named below: flags may come from them."
+    if not len(detection.score):
+        return ""
     if not n_flagged:
         return "Nothing needs to be done; if you expect errors, look at the first of these rows."
     if groups and n_flagged > _MANY * len(detection.anomaly):

@@ -95,7 +95,7 @@ def summarise(
           columns of the first three reasons; None if distances do not count), ``attended_rows`` (``row``, ``weight``,
           ``cells``), ``training_share``
         * ``groups``: flagged rows that are odd in the same cell and direction: ``n``, ``rows``, ``column``, ``how``,
-          ``others``
+          ``others``, ``example`` (what is said about the cell of its first row, in pieces)
         * ``heat_map``: up to 60 ``columns``, largest shares first, and ``shares`` of the score for each listed row
         * ``labels``: None or the result of :func:`nptad.metrics.judge`
         * ``training``: ``n_rows``, ``n_calibration``, ``core``: None or, for a table that contains the anomalies, its
@@ -125,7 +125,7 @@ def summarise(
     detector, detection, labels = result.detector, result.detection, result.labels
     n_rows, schema, model = len(detection.score), detector.schema_, detector.model_
     scorer, network = model.scorer, model.network
-    judged = None if labels is None else judge(labels, detection.score, detection.anomaly)
+    judged = None if labels is None or not n_rows else judge(labels, detection.score, detection.anomaly)
 
     chosen = choose(detection, int(max_rows))
     explained = {why.row: why for why in result.explanation}
@@ -198,7 +198,7 @@ def summarise(
 def _scores(detection: Detection, training: np.ndarray) -> dict[str, Any]:
     scores = detection.score
     both = np.concatenate([scores, training])
-    median, highest = float(np.median(scores)), float(both.max())
+    median, highest = float(np.median(scores)) if len(scores) else 0.0, float(both.max())
     log = median > 0 and highest > _LONG_TAIL * median
     lowest = float(both[both > 0].min() if log else both.min())
     if lowest == highest:
@@ -210,7 +210,7 @@ def _scores(detection: Detection, training: np.ndarray) -> dict[str, Any]:
         return np.histogram(values.clip(lowest, highest), edges)[0].tolist()
 
     return {
-        "highest": float(scores.max()),
+        "highest": float(scores.max(initial=0.0)),
         "median": median,
         "log": log,
         "edges": [rounded(edge) for edge in edges],

@@ -6,7 +6,8 @@ that any split of a table into batches gives the same scores.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Collection
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import pyarrow as pa
@@ -38,6 +39,8 @@ class ScoringOptions:
     """Threads of a worker; None leaves them as they are."""
     fingerprint: str | None = None
     """What the model must be (:func:`nptad.models.folder.fingerprint`), so that all workers use the same one."""
+    all_columns: bool = False
+    """Carry all columns into the result, not only the ignored ones."""
 
     def __post_init__(self) -> None:
         if self.false_alarm_rate is not None:
@@ -51,8 +54,9 @@ class ScoringOptions:
 class ArrowScorer:
     """A saved model, opened once, that turns record batches into record batches.
 
-    The result has the ignored columns, then ``score`` (higher = more anomalous), ``p_value``, ``anomaly`` and, if
-    asked for, ``reasons``; a result is called ``nptad_score`` and so on where an ignored column has its name.
+    The result has the ignored columns, or all if asked for, then ``score`` (higher = more anomalous), ``p_value``,
+    ``anomaly`` and, if asked for, ``reasons``; a result is called ``nptad_score`` and so on where one of these columns
+    has its name.
 
     Examples
     --------
@@ -84,8 +88,8 @@ class ArrowScorer:
     def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Score the rows of a batch, which may have none."""
         table, ignore = pa.Table.from_batches([batch]), self.options.ignore
-        carried = select_columns(table, ignore).carried.schema
-        schema = pa.schema([*carried, *pa.schema(result_fields(self.options))])
+        carried = table if self.options.all_columns else select_columns(table, ignore).carried
+        schema = pa.schema([*carried.schema, *pa.schema(result_fields(carried.column_names, self.options.reasons))])
         result = schema.empty_table()
         if batch.num_rows:
             # All batches of all files get the same columns, so those that the model set aside are not carried.
@@ -95,16 +99,16 @@ class ArrowScorer:
             found = score_table(
                 self.detector, table, ignore=ignore, false_alarm_rate=rate, reasons=reasons, first_row=1
             )
-            result = found.table().select(schema.names)
+            result = replace(found, carried=carried).table().select(schema.names)
             for sentence in found.detection.drift:
                 warn(f"Drift: {sentence}")
         return pa.RecordBatch.from_arrays([column.combine_chunks() for column in result.columns], schema.names)
 
 
-def result_fields(options: ScoringOptions) -> dict[str, pa.DataType]:
-    """Names and types of what a scorer puts beside the ignored columns; the reasons only if they are asked for."""
+def result_fields(carried: Collection[str], reasons: bool) -> dict[str, pa.DataType]:
+    """Names and types of what a scorer puts beside the carried columns; the reasons only if they are asked for."""
     results = {"score": pa.float64(), "p_value": pa.float64(), "anomaly": pa.bool_()}
-    return named_beside(options.ignore, results | ({"reasons": pa.string()} if options.reasons else {}))
+    return named_beside(carried, results | ({"reasons": pa.string()} if reasons else {}))
 
 
 @lru_cache(maxsize=1)

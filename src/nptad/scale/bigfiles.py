@@ -72,7 +72,7 @@ def score_files(
     """Score Parquet, Arrow, CSV or TSV files into a directory of Parquet parts.
 
     The parts are called ``part-<input>-<part>.parquet``: in the order of their names, they have the rows of all inputs
-    in their order, with the columns ``file``, ``row`` (in that file, from 0), the ignored ones and the results. Run
+    in their order, with the columns ``file``, ``row`` (in that file, from 1), the carried ones and the results. Run
     again after it was stopped in any way, it goes on with the parts that are missing.
 
     If a file is damaged or does not fit the model, the other files are scored before the InputError is raised. If a
@@ -84,6 +84,7 @@ def score_files(
         "list of ignored columns": list(options.ignore),
         "false-alarm rate": options.false_alarm_rate,
         "choice of reasons": options.reasons,
+        "choice of columns": options.all_columns or None,  # not in directories of earlier versions
     }
     options = replace(options, fingerprint=scorer.fingerprint)
     with open_folder(Path(output), made_with, inputs) as folder:
@@ -212,10 +213,10 @@ class _Run:
         """The result with file and row in front, and how many rows are flagged."""
         rows = np.arange(first_row + 1, first_row + 1 + len(result))  # files are counted from 1
         files = pa.DictionaryArray.from_arrays(np.zeros(len(result), np.int32), pa.array([path]))
-        place = named_beside(self._options.ignore, {"file": files, "row": pa.array(rows)})
+        place = named_beside(result.column_names, {"file": files, "row": pa.array(rows)})
         columns = {**place, **dict(zip(result.column_names, result.columns, strict=True))}
-        (flag,) = named_beside(self._options.ignore, {"anomaly": None})
-        return pa.table(columns), int(pc.sum(result[flag]).as_py() or 0)
+        flags = result.columns[-2 if self._options.reasons else -1]
+        return pa.table(columns), int(pc.sum(flags).as_py() or 0)
 
     def _bytes(self, file: int, rows: int, rows_of_file: int) -> int:
         """The share of an input file that some of its rows are, rounded up so that all parts make a whole."""

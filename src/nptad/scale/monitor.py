@@ -112,8 +112,7 @@ def monitor_files(
     collected: dict[str, _Collected] = {}
     schema = detector.schema_
     carried: set[str | int] = set()
-    short = _short_names(files)
-    for path, name in zip(files, short, strict=True):
+    for path in files:
         table = read_table(path, as_text=schema.text_columns)
         scores, flags = _results(table, path)
         raw = read_columns(table.select([c.name for c in schema.used if c.name in table.column_names] or [0]))
@@ -121,7 +120,7 @@ def monitor_files(
         present = {c.name for c in schema.used if schema.named and c.name in raw.cells}
         carried |= present
         x = encode_cells(schema, cells) if cells is not None and present else np.empty((len(scores), 0))
-        for group, rows in _groups(table, path, time, name):
+        for group, rows in _groups(table, path, time):
             collected.setdefault(group, _Collected()).add(scores[rows], flags[rows], x[rows])
     names = sorted(collected, key=lambda group: (group == NO_TIME, group)) if time else list(collected)
     names = [name for name in names if sum(map(len, collected[name].scores))]
@@ -129,6 +128,7 @@ def monitor_files(
         raise InputError("The files have no rows; there is nothing to compare.")
     rate = detector.decision_rule(None, false_alarm_rate).rate
     training = -detector.training_scores_
+    shown = names if time else _short_names(names)
     places = [j for j, column in enumerate(schema.used) if column.name in carried]
     return Monitored(
         "day" if time else "file",
@@ -136,7 +136,10 @@ def monitor_files(
         float(training.mean()),
         float(np.quantile(training, _HIGH)),
         len(places),
-        tuple(_period(detector, name, collected[name], rate, places, len(names)) for name in names),
+        tuple(
+            _period(detector, name, collected[group], rate, places, len(names))
+            for group, name in zip(names, shown, strict=True)
+        ),
     )
 
 
@@ -162,10 +165,13 @@ def _results(table: pa.Table, path: str) -> tuple[np.ndarray, np.ndarray]:
     return found[0], found[1]
 
 
-def _groups(table: pa.Table, path: str, time: str | None, name: str) -> Iterator[tuple[str, np.ndarray]]:
-    """The rows of a file by day, or all of them under the name of the file."""
+def _groups(table: pa.Table, path: str, time: str | None) -> Iterator[tuple[str, np.ndarray]]:
+    """The rows of a file by day, or all of them under the name of the file; parts have that of their input."""
     if time is None:
-        yield name, np.arange(len(table))
+        part = PurePath(path).match("part-*-*.parquet")
+        column = next((name for name in ("nptad_file", "file") if name in table.column_names), None)
+        inputs = table[column].unique().to_pylist() if part and column else []
+        yield (str(inputs[0]) if len(inputs) == 1 else path), np.arange(len(table))
         return
     if time not in table.column_names:
         raise InputError(f"{name_of(path)} has no column {time!r}; carry it along when scoring (--ignore {time}).")

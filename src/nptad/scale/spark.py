@@ -45,7 +45,7 @@ def score_dataframe(
     )
     require_columns(options.ignore, frame.columns)
     schema = StructType([frame.schema[name] for name in options.ignore])
-    for name, kind in result_fields(options).items():
+    for name, kind in result_fields(options.ignore, reasons).items():
         schema = schema.add(name, from_arrow_type(kind))
 
     def score(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

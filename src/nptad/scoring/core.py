@@ -7,11 +7,11 @@ rows.
 
 How large should the core be? A small one leaves out large groups of anomalies; a large one shows better what is odd
 among normal rows of many kinds. No signal that needs no labels has told which of both a table has, so the surprises on
-a small and a large core are averaged. New rows are compared with the small core alone: few anomalies are left in it.
+a small and a large core are averaged, and their mean is added to that of the first pass. New rows are compared with the
+small core alone: few anomalies are left in it.
 
-A row is as surprising as three things say together: the first pass, the plain mean over the views, and the mean that
-gives the largest surprise the most weight. By the plain mean, fewest rows of clean tables stand out; the other mean
-finds more anomalies that few views see.
+How many rows stand out is read off the sum of this and the mean that gives the largest surprise the most weight. By the
+latter alone, too many rows of clean tables stand out; without it, anomalies that few views see do not.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from nptad.scoring.standing_out import standing_out
 from nptad.scoring.surprise import CombinedSurprise, Surprise, combine, surprise_among_others
 from nptad.scoring.view_score import Core, ViewScore, as_seen, far_off, fit_views, rows_to_keep
 from nptad.scoring.views import View
+from nptad.scoring.views.cells import CellView
 from nptad.tables.layout import CellLayout, without_unreadable
 from nptad.training.parallel import single_thread
 
@@ -40,6 +41,11 @@ _FEWEST = 10
 
 _FREQUENT = 0.1
 """A category that this share of the rows has is ordinary, however different its rows are."""
+
+_SEEN = 0.02
+"""A value that this share of the rows has was seen, also if no row of the core has it. Otherwise the end of a short
+scale would be called a value that no ordinary row has: its rows are far from the others, so that a small core lacks
+them."""
 
 _TOP = 10
 """Rows that the agreement of the cores is measured on, if fewer stand out."""
@@ -97,13 +103,15 @@ def _fit_ordinary(
 
     first = _mean_surprise(measures, cores[-1])
     fitted = [_fit_views(x, layout, rows, seed, lambda n: advance(n / len(CORES))) for rows in cores]
-    on_cores = [by_view.mean(axis=0) + combine(by_view) for _, _, by_view in fitted]
-    surprises = first + np.mean(on_cores, axis=0)
-    stands_out = standing_out(surprises)
+    means = [by_view.mean(axis=0) for _, _, by_view in fitted]
+    surprises = first + np.mean(means, axis=0)
+    odd = standing_out(surprises + np.mean([combine(by_view) for _, _, by_view in fitted], axis=0))
+    stands_out = np.zeros(len(x), dtype=bool)
+    stands_out[_highest(surprises, int(odd.sum()))] = True
 
     n_top = min(len(x), max(_TOP, int(stands_out.sum())))
     top = _highest(surprises, n_top)
-    agreement = min(np.isin(_highest(first + on_core, n_top), top).mean() for on_core in on_cores)
+    agreement = min(np.isin(_highest(first + mean, n_top), top).mean() for mean in means)
     kept, (views, combined, by_view) = cores[0], fitted[0]
     measure = (measures.argsort(axis=1).argsort(axis=1)).argmax(axis=0)
     return ViewScore(
@@ -152,6 +160,8 @@ def _fit_views(
 ) -> tuple[tuple[View, ...], CombinedSurprise, Float[np.ndarray, "V N"]]:
     """Views fitted on a core, their surprise, and the surprise of every row of the table in each view."""
     views, out_of_fold = fit_views(x[core], layout, seed, advance=advance)
+    values = [_frequent_values(column) for column in x.T]
+    views = tuple(view.knowing(values) if isinstance(view, CellView) else view for view in views)
     combined, _ = CombinedSurprise.fit(out_of_fold)
     surprises = np.empty((len(views), len(x)))
     surprises[:, core] = [surprise_among_others(scores) for scores in out_of_fold]
@@ -162,6 +172,11 @@ def _fit_views(
         surprises[:, block] = combined.by_view(scores).mean(axis=2)
         advance(len(block))
     return views, combined, surprises
+
+
+def _frequent_values(column: Float[np.ndarray, " N"]) -> Float[np.ndarray, " V"]:
+    values, counts = np.unique(column[np.isfinite(column)], return_counts=True)
+    return values[counts >= _SEEN * len(column)]
 
 
 def _highest(scores: Float[np.ndarray, " N"], n_rows: int) -> Int[np.ndarray, " n"]:

@@ -78,8 +78,10 @@ class Surprise:
         return np.where(self.extrapolates(scores), np.maximum(empirical, self.tail_surprise(scores)), empirical)
 
     def tail_surprise(self, scores: np.ndarray) -> np.ndarray:
-        """The surprise under the fitted tail alone, for scores beyond its start."""
+        """The surprise under the fitted tail alone, for scores beyond its start; that of one in all without a tail."""
         start, share, scale, shape = self.tail
+        if scale == 0:
+            return np.full(np.shape(scores), np.log(len(self.scores) + 1))
         excess = np.maximum(scores - start, 0.0) / scale
         return (np.log1p(shape * excess) / shape if shape > 0 else excess) - np.log(share)
 

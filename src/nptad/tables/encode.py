@@ -87,7 +87,7 @@ def require_all_columns(schema: Schema, raw: RawColumns) -> None:
     if missing:
         raise InputError(
             f"The table lacks the column(s) {listed(missing)}; rows for a model to learn from or to remember need all "
-            "columns of its training table (the table that was scored, not the scores)."
+            "columns of its training table (the table that was scored, or scores with --all-columns)."
         )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import numbers
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
@@ -157,6 +157,8 @@ def _read_array(table: Any, first_row: int) -> RawColumns:
         )
     if array.dtype.kind == "c":
         raise CellTypeError("Complex data not supported: a cell must be a real number, a text or a time.")
+    if not hasattr(table, "__array__"):  # lists of cells, which NumPy would all turn into one type
+        array = np.asarray(table, dtype=object)
     _require_columns(*array.shape)
     cells: dict[str | int, np.ndarray] = {}
     content: dict[str | int, Content] = {}
@@ -267,7 +269,7 @@ def _plain(value: Any, name: str | int, row: int) -> bool | float | str | dateti
         try:
             return float(value)
         except OverflowError:
-            return math.inf
+            return math.inf if value > 0 else -math.inf  # type: ignore[operator]
     if isinstance(value, str | bytes):
         return value.decode(errors="replace") if isinstance(value, bytes) else str(value)
     if isinstance(value, datetime):
@@ -307,20 +309,26 @@ def to_arrow(table: Any) -> pa.Table:
     except DuplicateError as error:
         raise InputError(f"{' '.join(str(error).split())}; give each column its own name.") from error
     frame = nw.maybe_reset_index(frame)  # or the index would become a column
+    with suppress(pa.ArrowException, ArithmeticError, TypeError, ValueError):  # some column, perhaps
+        return frame.to_arrow()
     with _library_explained("The table"):
-        try:
-            return frame.to_arrow()
-        except pa.ArrowException:  # cells of several types in one column
-            return pa.table({str(series.name): _arrow_column(series) for series in frame.iter_columns()})
+        return pa.table({str(series.name): _arrow_column(series) for series in frame.iter_columns()})
 
 
 def _arrow_column(series: nw.Series[Any]) -> Any:
-    try:
+    """A column in the types of Arrow; cells of several types, or beyond Arrow's, as the detector reads them."""
+    with suppress(pa.ArrowException, ArithmeticError, TypeError, ValueError):
         return series.to_arrow()
-    except pa.ArrowException:
+    name = str(series.name)
+    with _library_explained(f"Column {name!r}"):
+        cells, content = _read_series(series, name, 0)
+        if content == "number":
+            return pa.array(cells, from_pandas=True)
+        if isinstance(series.dtype, nw.Categorical | nw.Enum):
+            return pa.array(cells, pa.string()).dictionary_encode()
         values = np.empty(len(series), dtype=object)
         values[:] = series.to_list()
-        return pa.array(texts(_plain_cells(values, str(series.name), 0)), pa.string())
+        return pa.array(texts(_plain_cells(values, name, 0)), pa.string())
 
 
 def identity_of(table: Any) -> Identity:

@@ -3,8 +3,8 @@
 Files and data frames hold such cells alike. A number may have a currency or a percent sign, parentheses or a minus
 behind it instead of a minus before it, separators of thousands, a decimal comma, and one of the suffixes k, K, M, B and
 bn: "$1,200" is 1200, "(350)" is -350, "1.5k" is 1500, "12%" is 12. A padded number such as 007 is an identifier: a
-column that has one is text. Dates are ISO dates, 31.01.2024, 1/31/2024, 31 Jan 2024 or January 31, 2024, with or
-without a time and its zone.
+column that has one is text. Dates are ISO dates, 31.01.2024, 1/31/2024, 31 Jan 2024, January 31, 2024 or Jan 2024, with
+or without a weekday, a time and its zone.
 
 A column is read in one way, its convention: whether commas are decimal, whether the day or the month comes first, which
 currency its amounts have, which words mean yes and no. Cells that are written in another way cannot be read.
@@ -36,11 +36,14 @@ _SAMPLE = 100  # different texts that are tried before all of them
 
 _CURRENCY = r"US\$|[$€£¥₹₩₽]|(?:USD|EUR|GBP|CHF|JPY|CNY|INR|CAD|AUD|SEK|NOK|DKK|PLN)\b|%"
 _NUMBER = re.compile(
-    rf"(?P<open>\()?(?P<sign>[+\-\u2212])?\s*(?P<before>{_CURRENCY})?\s*(?P<inner>[+\-\u2212])?"
+    rf"(?P<open>\()?(?P<sign>[+\-\u2212])?\s*(?P<before>{_CURRENCY})?\s*(?P<inner>[+\-\u2212])?(?P<opening>\()?"
     r"(?P<digits>\d[\d.,'\u2019 \u00a0\u202f]*|\.\d+)(?P<exponent>[eE][+-]?\d+)?"
     rf"\s?(?P<times>k|K|M|B|bn)?(?P<minus>[-\u2212])?(?P<close>\))?\s*(?P<after>{_CURRENCY})?(?P<closing>\))?"
 )
-_GROUPS = {"point": r"\d{1,3}(?:[,'\u2019 \u00a0\u202f]\d{3})+", "comma": r"\d{1,3}(?:[.'\u2019 \u00a0\u202f]\d{3})+"}
+_GROUPS = {
+    "point": r"\d{1,3}(?:[,'\u2019 \u00a0\u202f]\d{3})+|\d{1,2}(?:,\d{2})+,\d{3}",  # 1,23,456 in India
+    "comma": r"\d{1,3}(?:[.'\u2019 \u00a0\u202f]\d{3})+",
+}
 _DIGITS = {
     "point": re.compile(rf"(?:{_GROUPS['point']}|\d+)(?:\.\d*)?|\.\d+"),
     "comma": re.compile(rf"(?:{_GROUPS['comma']}|\d+)(?:,\d+)?"),
@@ -53,15 +56,16 @@ _MONTH = (
     "(?i:jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?|oct(?:ober)?|"
     "nov(?:ember)?|dec(?:ember)?)"
 )
-_TIME = re.compile(
+_TIME = re.compile(  # 01.02.24 is a date, 1.2.24 may be a version
+    r"(?:(?i:mon|tue(?:s)?|wed(?:nes)?|thu(?:rs)?|fri|sat(?:ur)?|sun)(?i:day)?,? )?"
     r"(?:(?P<y>\d{4})[-/.](?P<m>\d{1,2})[-/.](?P<d>\d{1,2})"
-    r"|(?P<a>\d{1,2})(?P<mark>[-/.])(?P<b>\d{1,2})(?P=mark)(?P<c>\d{4}|(?<=/)\d{2})"
-    rf"|(?P<d2>\d{{1,2}})[ -](?P<name>{_MONTH})\.?,?[ -](?P<y2>\d{{4}})"
-    rf"|(?P<name3>{_MONTH})\.? (?P<d3>\d{{1,2}}),? (?P<y3>\d{{4}}))"
+    r"|(?P<a>\d{1,2})(?P<mark>[-/.])(?P<b>\d{1,2})(?P=mark)(?P<c>\d{4}|(?:(?<=/)|(?<=\d\d\.\d\d\.))\d{2})"
+    rf"|(?P<d2>\d{{1,2}})[ -](?P<name>{_MONTH})\.?,?[ -](?P<y2>\d{{4}}|\d{{2}})"
+    rf"|(?P<name3>{_MONTH})\.?[ -](?:(?P<d3>\d{{1,2}}),?[ -])?(?P<y3>\d{{4}}))"
     r"(?:(?:T|,? +)(?P<hour>\d{1,2}):(?P<minute>\d{2})(?::(?P<second>\d{2})(?:[.,](?P<part>\d{1,9}))?)?"
     r"\s?(?P<half>[aApP]\.?[mM]\.?)?\s?(?P<zone>Z|UTC|GMT|[+-]\d{2}(?::?\d{2})?)?)?"
 )
-_CLOCK = re.compile(r"(\d{1,2}):(\d{2})(?::(\d{2})(?:\.(\d{1,6}))?)?")
+_CLOCK = re.compile(r"(\d{1,2}):(\d{2})(?::(\d{2})(?:\.(\d{1,6}))?)?\s?([aApP]\.?[mM]\.?)?")
 
 _TRUTH = (
     *("false/true", "no/yes", "n/y", "f/t", "off/on", "non/oui", "faux/vrai", "nein/ja", "falsch/wahr", "no/sí"),
@@ -197,10 +201,11 @@ def _decimal(digits: str) -> str:
 def _number(found: re.Match[str], decimal: str, unit: str) -> float:
     negative = [found["sign"], found["inner"], found["minus"]]
     other = (found["before"] or found["after"] or unit) != unit or bool(found["before"] and found["after"])
+    opened = bool(found["open"]) + bool(found["opening"])
     closed = bool(found["close"]) + bool(found["closing"])
     one_sign = sum(sign is not None for sign in negative) + closed <= 1
     digits = found["digits"].strip()
-    if other or not one_sign or bool(found["open"]) != closed or not _DIGITS[decimal].fullmatch(digits):
+    if other or not one_sign or opened != closed or not _DIGITS[decimal].fullmatch(digits):
         return UNREADABLE
     plain = re.sub(r"['\u2019 \u00a0\u202f]", "", digits)
     plain = plain.replace(",", "") if decimal == "point" else plain.replace(".", "").replace(",", ".")
@@ -236,17 +241,14 @@ def _time(text: str, first: str) -> float:
     if found["mark"]:
         year, month, day = int(found["c"]), int(found["a"]), int(found["b"])
         month, day = (day, month) if first == "day" else (month, day)
-        year += 0 if year > 99 else 1900 if year > 68 else 2000
     else:
         name = found["name"] or found["name3"]
         month = int(found["m"]) if found["m"] else 1 + _MONTHS.index(name[:3].lower())
         year = int(found["y"] or found["y2"] or found["y3"])
-        day = int(found["d"] or found["d2"] or found["d3"])
-    hour = int(found["hour"] or 0)
-    if found["half"]:
-        if not 1 <= hour <= 12:
-            return UNREADABLE
-        hour = hour % 12 + 12 * (found["half"][0] in "pP")
+        day = int(found["d"] or found["d2"] or found["d3"] or 1)
+    if not (found["y"] or found["y3"]) and year < 100:
+        year += 1900 if year > 68 else 2000
+    hour = _hour(int(found["hour"] or 0), found["half"])
     micros = int((found["part"] or "").ljust(6, "0")[:6])
     try:
         moment = datetime(year, month, day, hour, int(found["minute"] or 0), int(found["second"] or 0), micros)
@@ -255,12 +257,19 @@ def _time(text: str, first: str) -> float:
         return UNREADABLE
 
 
+def _hour(hour: int, half: str | None) -> int:
+    """The hour of the day; 24, which is none, for 13 pm."""
+    if not half:
+        return hour
+    return hour % 12 + 12 * (half[0] in "pP") if 1 <= hour <= 12 else 24
+
+
 def _clock(text: str) -> float:
     """Seconds since midnight."""
     found = _CLOCK.fullmatch(text)
     if found is None:
         return UNREADABLE
-    hour, minute, second = int(found[1]), int(found[2]), int(found[3] or 0)
+    hour, minute, second = _hour(int(found[1]), found[5]), int(found[2]), int(found[3] or 0)
     if hour > 23 or minute > 59 or second > 59:
         return UNREADABLE
     return hour * 3600 + minute * 60 + second + int((found[4] or "").ljust(6, "0")) / 1e6

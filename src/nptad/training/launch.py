@@ -72,6 +72,7 @@ def take_part(parent: Parent, work: Callable[..., Any]) -> None:
     task, _ = parent.receive()
     # Raises KeyboardInterrupt, so that a file that is being written is removed.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
+    sys.unraisablehook = _without_interrupts
     try:
         try:
             with memory_explained():
@@ -82,6 +83,12 @@ def take_part(parent: Parent, work: Callable[..., Any]) -> None:
         parent.send(answer)
     except (KeyboardInterrupt, BrokenPipeError):  # the launcher ends the run, and says why
         sys.exit(1)
+
+
+def _without_interrupts(lost: Any) -> None:
+    """An interrupt in a callback of the interpreter is lost with a traceback; the launcher kills the process anyway."""
+    if not issubclass(lost.exc_type, KeyboardInterrupt):
+        sys.__unraisablehook__(lost)
 
 
 def _place(rank: int, size: int, folder: str) -> dict[str, str]:

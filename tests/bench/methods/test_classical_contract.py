@@ -8,6 +8,7 @@ from nptad.bench.methods.knn import KNN
 from nptad.bench.methods.lof import LOF
 from nptad.bench.methods.mask_knn import MaskKNN
 from nptad.bench.methods.pidforest import PIDForest
+from nptad.bench.methods.retrieval import RetrievalNetwork
 from nptad.bench.methods.rrcf import RRCF
 from nptad.bench.protocol import as_method
 
@@ -27,6 +28,8 @@ DETECTORS = {
     "PIDForest": (lambda: PIDForest(n_trees=20, sample_size=50, random_state=0), {"training_order"}),
     "Mask-KNN": (lambda: MaskKNN(random_state=0), set()),
     "LOF": (lambda: LOF(random_state=0), set()),
+    # It takes tables, with gaps and unreadable cells; a table without rows has no scores.
+    "Retrieval": (RetrievalNetwork, {"training_order", "empty", "missing_cell", "infinite_cell"}),
     "GMMEnsemble": (lambda: GMMEnsemble(n_members=3, random_state=0), {"training_order"}),
 }
 

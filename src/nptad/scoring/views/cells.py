@@ -9,7 +9,8 @@ the sum are its explanation.
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -33,6 +34,10 @@ class CellView(View):
     def score(self, x: np.ndarray) -> np.ndarray:
         """The sum over the cells of each row."""
         return self.explain(x).sum(axis=1, keepdims=True)
+
+    def knowing(self, values: Sequence[np.ndarray]) -> CellView:
+        """The view as if it had also seen these values of each column, ascending; to some views it does not matter."""
+        return self
 
 
 @dataclass(frozen=True)
@@ -73,6 +78,12 @@ class UnseenValues(CellView):
                 scores[known[counts[which] == 1]] -= np.log(once / len(known))
         starts = np.concatenate([[0], np.cumsum([len(part) for part in values])]).astype(np.int64)
         return cls(np.concatenate(values), starts, costs, -np.log((n_unreadable + 1) / (observed + 1))), scores
+
+    def knowing(self, values: Sequence[np.ndarray]) -> UnseenValues:
+        """The view as if it had also seen these values of each column."""
+        seen = [np.union1d(*pair) for pair in zip(np.split(self.values, self.starts[1:-1]), values, strict=True)]
+        starts = np.concatenate([[0], np.cumsum([len(part) for part in seen])]).astype(np.int64)
+        return replace(self, values=np.concatenate(seen), starts=starts)
 
     def require_sound(self, layout: CellLayout) -> None:
         """See :class:`View`."""
@@ -122,6 +133,14 @@ class OutsideRange(CellView):
                 for row, others in ((rows[0], rows[1:]), (rows[-1], rows[:-1])):
                     scores[row] += _excess(column[row : row + 1], *ends_and_units(column[others]))[0]
         return view, scores
+
+    def knowing(self, values: Sequence[np.ndarray]) -> OutsideRange:
+        """The view as if it had also seen these values of each column."""
+        ends = self.ends.copy()
+        for j, numbers in enumerate(values[: ends.shape[1]]):
+            if len(numbers):
+                ends[:, j] = min(ends[0, j], numbers[0]), max(ends[1, j], numbers[-1])
+        return replace(self, ends=ends)
 
     def require_sound(self, layout: CellLayout) -> None:
         """See :class:`View`."""

@@ -63,7 +63,7 @@ class Retrieval(View):
     name: ClassVar[str] = "retrieval"
 
     @classmethod
-    def fit(cls, x: np.ndarray, layout: CellLayout, left_out: np.ndarray) -> tuple[View, np.ndarray]:
+    def fit(cls, x: np.ndarray, layout: CellLayout, left_out: np.ndarray) -> tuple[Retrieval, np.ndarray]:
         """Train a network; each row leaves out itself."""
         random = np.random.default_rng(0)
         context = np.sort(random.permutation(len(x))[:_CONTEXT])
@@ -130,8 +130,13 @@ class Retrieval(View):
 
     def similar(self, x: np.ndarray, n_similar: int) -> np.ndarray:
         """The training rows with the largest weights for each row, (m, n_similar) or fewer, the largest first."""
+        return self.retrieved(x, n_similar)[0]
+
+    def retrieved(self, x: np.ndarray, n_rows: int) -> tuple[np.ndarray, np.ndarray]:
+        """The same rows and their weights, of which those for all rows of the context sum to 1."""
         weights = retrieval_weights(*self._tensors(x), torch.full((len(x),), -1)).numpy()
-        return self.context[np.argsort(-weights, axis=1, kind="stable")[:, :n_similar]]
+        places = np.argsort(-weights, axis=1, kind="stable")[:, :n_rows]
+        return self.context[places], np.take_along_axis(weights, places, axis=1)
 
     @cached_property
     def _surprises(self) -> list[Surprise]:
