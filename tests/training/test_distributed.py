@@ -371,12 +371,32 @@ class Interrupted:
         raise KeyboardInterrupt
 
 
-def test_a_process_says_nothing_about_an_interrupt_that_was_lost(capsys, monkeypatch):
+@pytest.fixture
+def parent(monkeypatch):
+    """What a process of the command hears from its launcher and sends to it."""
     monkeypatch.setattr("sys.unraisablehook", sys.__unraisablehook__)
     before, sent = signal.getsignal(signal.SIGTERM), []
-    parent = SimpleNamespace(receive=lambda: ({}, b""), send=sent.append)
-    try:
-        launch.take_part(parent, lambda: str(Interrupted())[:0])
-    finally:
-        signal.signal(signal.SIGTERM, before)
-    assert (sent, capsys.readouterr().err) == ([{"result": ""}], "")
+    yield SimpleNamespace(receive=lambda: ({}, b""), send=sent.append, sent=sent)
+    signal.signal(signal.SIGTERM, before)
+
+
+def test_a_process_says_nothing_about_an_interrupt_that_was_lost(parent, capsys):
+    launch.take_part(parent, lambda: str(Interrupted())[:0])
+    assert (parent.sent, capsys.readouterr().err) == ([{"result": ""}], "")
+
+
+def test_a_process_that_is_stopped_says_nothing_about_errors_of_libraries(parent):
+    def work():
+        try:
+            signal.raise_signal(signal.SIGTERM)
+        finally:
+            raise RuntimeError("Connection closed by peer")
+
+    with pytest.raises(SystemExit):
+        launch.take_part(parent, work)
+    assert parent.sent == []
+
+
+def test_other_errors_of_a_process_are_raised(parent):
+    with pytest.raises(ZeroDivisionError):
+        launch.take_part(parent, lambda: 1 / 0)

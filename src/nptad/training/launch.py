@@ -13,7 +13,7 @@ import tempfile
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from nptad.errors import NPTADError, PeerError, TrainingError
 from nptad.memory import memory_explained
@@ -70,8 +70,14 @@ def run_together(target: str, task: dict[str, Any], n_processes: int) -> Any:
 def take_part(parent: Parent, work: Callable[..., Any]) -> None:
     """Do the task of :func:`run_together` in one of its processes and send back the result or the error."""
     task, _ = parent.receive()
-    # Raises KeyboardInterrupt, so that a file that is being written is removed.
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    stopping = False
+
+    def stop(number: int, frame: object) -> NoReturn:
+        nonlocal stopping
+        stopping = True
+        raise KeyboardInterrupt  # so that a file that is being written is removed
+
+    signal.signal(signal.SIGTERM, stop)
     sys.unraisablehook = _without_interrupts
     try:
         try:
@@ -81,7 +87,10 @@ def take_part(parent: Parent, work: Callable[..., Any]) -> None:
             answer = {"error": error_to_dict(error)}
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         parent.send(answer)
-    except (KeyboardInterrupt, BrokenPipeError):  # the launcher ends the run, and says why
+    except BaseException as error:
+        # The launcher ends the run, and says why. A library may turn the interrupt into an error of its own.
+        if not stopping and not isinstance(error, BrokenPipeError):
+            raise
         sys.exit(1)
 
 
