@@ -107,6 +107,15 @@ def test_numbers_that_arrow_cannot_hold_are_read_as_by_the_detector(odd):
     np.testing.assert_array_equal(found.detection.score, expected.score)
 
 
+@pytest.mark.parametrize("library", [pd, pl, pa])
+def test_a_name_with_a_nul_character_is_a_name(library):
+    columns = {"a\0b": np.random.default_rng(0).normal(size=30), "": np.random.default_rng(1).normal(size=30)}
+    frame = pa.table(columns) if library is pa else library.DataFrame(columns)
+    found = detect_table(frame, NPTAD(random_state=0))
+    assert len(found.detection.score) == 30
+    assert list(found.detector.feature_names_in_) == ["a\0b", ""]
+
+
 def test_a_table_without_names_is_refused():
     with pytest.raises(InputError, match="named columns"):
         detect_table(np.zeros((5, 2)))

@@ -309,17 +309,18 @@ def to_arrow(table: Any) -> pa.Table:
     except DuplicateError as error:
         raise InputError(f"{' '.join(str(error).split())}; give each column its own name.") from error
     frame = nw.maybe_reset_index(frame)  # or the index would become a column
-    with suppress(pa.ArrowException, ArithmeticError, TypeError, ValueError):  # some column, perhaps
-        return frame.to_arrow()
+    if not any("\0" in str(name) for name in frame.columns):  # polars panics
+        with suppress(pa.ArrowException, ArithmeticError, TypeError, ValueError):  # some column, perhaps
+            return frame.to_arrow()
     with _library_explained("The table"):
         return pa.table({str(series.name): _arrow_column(series) for series in frame.iter_columns()})
 
 
 def _arrow_column(series: nw.Series[Any]) -> Any:
     """A column in the types of Arrow; cells of several types, or beyond Arrow's, as the detector reads them."""
-    with suppress(pa.ArrowException, ArithmeticError, TypeError, ValueError):
-        return series.to_arrow()
     name = str(series.name)
+    with suppress(pa.ArrowException, ArithmeticError, TypeError, ValueError):
+        return series.alias("").to_arrow()
     with _library_explained(f"Column {name!r}"):
         cells, content = _read_series(series, name, 0)
         if content == "number":
