@@ -14,12 +14,16 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
 import accuracy
 import context
 import growth
+import networks
 import paper_step
+import retrieval_growth
 import speed
 import synthetic
 from nptad.bench.datasets import Table
+from nptad.bench.methods.retrieval import RetrievalNetwork
 from nptad.bench.protocol import Split
 from nptad.settings import Settings
+from nptad.tables.encode import encode
 
 
 @pytest.mark.skipif(not (accuracy.DATA / "wine.npz").exists(), reason="needs wine.npz in NPTAD_DATA or ../shared/data")
@@ -120,3 +124,39 @@ def test_growth_is_measured_and_described(monkeypatch):
     assert "| scoring a row | cells per mask | 1, 2 |" in page
     assert "a billion rows of 10 columns" in page
     assert len(growth.draw(found).axes) == 5
+
+
+def test_attended_rows_are_counted_by_entropy():
+    weights = np.array([[0.25, 0.25, 0.25, 0.25], [1.0, 0.0, 0.0, 0.0]])
+    assert networks.effective(weights) == pytest.approx((4 + 1) / 2)
+    assert networks.effective(weights / 2) == pytest.approx((4 + 1) / 2)  # what is left went to the row itself
+
+
+def test_the_prediction_of_the_retrieving_network_is_the_mean_of_its_mixture():
+    """Of columns that depend on one another it is close to the value that is hidden."""
+    random = np.random.default_rng(0)
+    x = random.normal(size=(200, 1)) * [1, -2, 3] + 0.05 * random.normal(size=(200, 3))
+    method = RetrievalNetwork().fit(x[:150])
+    encoded = encode(method.schema_, x[150:])
+    error, attended = networks.of_retrieval(method, encoded)
+    assert error < 0.1
+    assert 1 < attended < 150
+
+
+def test_the_page_of_networks_compares_what_is_there():
+    row = {"dataset": "wine", "rows": "59", "columns": "13", "score_seconds": "0.1", "f1": "60.0", "auroc": "95.0"}
+    rows = [
+        {**row, "method": "default", "fit_seconds": "0.05"},
+        {**row, "method": "retrieval", "fit_seconds": "0.50", "error": "0.5", "attended": "17"},
+        {**row, "dataset": "wbc", "method": "default", "fit_seconds": "0.05"},
+    ]
+    text = networks.page(rows, {"wine": {"fit_seconds": "5.0*", "f1": "70.0", "auroc": "96.0"}})
+    assert "| wine | 59 | 13 | 5.0* | 0.05 | 0.50 | 100 | 10 | 70.0 | 60.0 | 60.0 |" in text
+    assert "wbc" not in text
+
+
+def test_exponents_of_growth_are_those_of_the_two_largest_sizes():
+    assert (
+        retrieval_growth.line("rows", (10, 100, 1000), [1.0, 1.0, 10.0], 1)
+        == "| rows | 10, 100, 1,000 | 1, 1, 10 | 1.0 |"
+    )
