@@ -160,7 +160,7 @@ def test_a_failure_leaves_what_was_there(address):
     assert "secret" not in str(told.value)
     assert read(address)["row_id"].to_pylist() == [1]
     unknown = results(cells=pa.array([decimal.Decimal(10) ** 60, None, None], pa.decimal256(70, 1)))
-    with pytest.raises(InputError, match="new of .* cannot be written"):
+    with pytest.raises(InputError, match=r"new of .* cannot be written"):
         write_table(unknown if address.startswith("duckdb:") else results(cells=["a\0", "b", "c"]), f"{address}#new")
     assert names_in(address) == {"orders", "small", "scores"}
 
