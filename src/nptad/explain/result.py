@@ -42,7 +42,7 @@ class CellReason:
 
     column: str | int
     seen: Category | None
-    """The value in the table, times as ISO text in UTC; None if it is missing."""
+    """The value in the table, times as ISO text with the offset of their column; None if it is missing."""
     expected: Category | None
     """What most of the similar training rows have, a value that occurs; with a network, what the model expected from
     the rest of the row and the training rows. None for a gap or a rare category (see
