@@ -14,6 +14,7 @@ from adbc_driver_postgresql import dbapi
 
 from nptad import InputError
 from nptad.cli.arguments import check_places
+from nptad.io import sql_results
 from nptad.io.formats import output_format
 from nptad.io.places import table_of
 from nptad.io.sources import read_source
@@ -163,6 +164,21 @@ def test_a_failure_leaves_what_was_there(address):
     with pytest.raises(InputError, match=r"new of .* cannot be written"):
         write_table(unknown if address.startswith("duckdb:") else results(cells=["a\0", "b", "c"]), f"{address}#new")
     assert names_in(address) == {"orders", "small", "scores"}
+
+
+def test_an_interruption_after_half_of_the_work_changes_nothing(address, monkeypatch):
+    write_table(results(), f"{address}#scores")
+
+    def clear_and_stop(*target):
+        clear(*target)
+        raise KeyboardInterrupt
+
+    clear = sql_results._clear
+    monkeypatch.setattr(sql_results, "_clear", clear_and_stop)
+    with pytest.raises(KeyboardInterrupt):
+        write_table(results([1.0]), f"{address}#scores")
+    monkeypatch.undo()
+    assert read(address).equals(results())
 
 
 def test_a_new_file_is_there_only_with_its_table(tmp_path):
