@@ -21,6 +21,7 @@ from nptad.errors import InputError
 from nptad.explain.result import CellReason, RowExplanation
 from nptad.explain.sentences import reasons_text
 from nptad.io.read import read_table
+from nptad.io.sources import read_source
 from nptad.io.write import write_table
 from nptad.scoring.calibrate import Detection
 from nptad.tables.selection import select_columns
@@ -594,3 +595,22 @@ def test_a_report_can_go_to_a_pipe_on_standard_output(folder):
     assert (code, err) == (0, "")
     assert out.startswith("<!doctype html>")
     assert "of 80 rows look" in out[out.index("</html>") :]
+
+
+def test_results_go_to_a_table_of_a_data_base(call, folder, tmp_path):
+    pytest.importorskip("duckdb")
+    place = f"duckdb:{tmp_path}/shop.db"
+    assert call("detect", folder / "orders.csv", "--output", f"{place}#found", "--ignore", "id,known", *QUICK)[0] == 0
+    for _ in range(2):
+        ran = call("score", folder / "model", folder / "orders.csv", "--output", f"{place}#scores", "--quiet")
+        assert ran == (0, "", "")
+    call("score", folder / "model", folder / "orders.csv", "--output", tmp_path / "scores.parquet", "--quiet")
+    assert read_source(f"{place}#select * from scores").table.equals(read_table(tmp_path / "scores.parquet"))
+    found = read_source(f"{place}#select * from found").table
+    assert found["id"].to_pylist() == orders()["id"].to_pylist()
+    assert "weight is 200" in found["reasons"].to_pylist()[-1]
+    code, _, err = call("score", folder / "model", f"{place}#select 1 as a", "--output", "duckdb:shop.db#select 1")
+    assert (code, "'select 1' is no name of a table" in err) == (1, True)
+    code, _, err = call("score", folder / "model", "-", "--output", "postgresql://ann:secret@127.0.0.1:9/shop#scores")
+    assert (code, "127.0.0.1:9/shop cannot be written" in err, "secret" in err) == (1, True, False)
+    assert call("score", folder / "model", "-", "--output", "postgresql://ann@127.0.0.1:9/")[0] == 1

@@ -23,6 +23,9 @@ from nptad.io.sniff import (
     without_blank_lines,
 )
 from nptad.tables.cells import TIMES, VALUES, VALUES_WITH_COMMAS, TypeInference
+from nptad.tables.encode import readable
+from nptad.tables.frames import read_columns
+from nptad.tables.schema import learn_columns
 
 
 def column(*cells):
@@ -213,6 +216,12 @@ def test_first_rows_that_are_no_headers(names):
         (["2024-01-02T03:04:05.678"], pa.timestamp("us"), [datetime.datetime(2024, 1, 2, 3, 4, 5, 678000)]),
         (["2024-01-02T03:04:05.123456789"], pa.timestamp("ns"), None),
         (["2024-01-02T03:04:05Z", "2024-01-02T03:04:05+02:00"], pa.timestamp("s", "UTC"), None),
+        (["2024-01-02T03:04+02:00", None, "2024-07-02 03:04:05+02"], pa.timestamp("s", "+02:00"), None),
+        (["2024-01-02T03:04:05.5-0330"], pa.timestamp("us", "-03:30"), None),
+        (["2024-01-02T03:04+01:00", "2024-07-02T03:04+02:00"], pa.timestamp("s", "UTC"), None),
+        (["2024-01-02T03:04+00:00"], pa.timestamp("s", "UTC"), None),
+        (["2024-01-02T03:04-02:00", "2024-01-02"], pa.string(), None),
+        (["2024-01-02T03:04+99:00"], pa.string(), None),
         (["2024-01-02T03:04:05Z", "2024-01-02T03:04:05"], pa.string(), None),
         (["23:59", "00:00:01.5"], pa.time64("us"), [datetime.time(23, 59), datetime.time(0, 0, 1, 500000)]),
         (["23:59", "24:01"], pa.string(), ["23:59", "24:01"]),
@@ -268,6 +277,14 @@ def test_whether_commas_are_decimal(delimiter, cells, expected):
     assert inferred(cells, VALUES_WITH_COMMAS).has_decimal_commas(delimiter) is expected
 
 
+def test_times_with_one_offset_are_written_as_they_were_read():
+    cells = ["2024-01-02T03:04:05+02:00", "2024-07-02T23:00:00+02:00"]
+    times = typed(cells)
+    assert [time.isoformat() for time in times.to_pylist()] == cells
+    (learnt,) = learn_columns(read_columns(pa.table({"at": times})))
+    assert [readable(learnt, moment) for moment in (learnt.low, learnt.high)] == cells
+
+
 def test_only_times_are_inferred_from_json_text():
     assert typed(["1", "2"], TIMES).type == pa.string()
     assert typed(["2024-01-02T03:04:05.678Z"], TIMES).type == pa.timestamp("us", "UTC")
@@ -282,6 +299,7 @@ def test_text_stays_text():
 
 CELLS = ["1", "-7", "0.5", "+3", "007", "0x1F", "NAN", "1,5", "1.234,5", "1,234", "99999999999999999999", "true", "no"]
 CELLS += ["2024-01-01", "2024-01-01 10:00", "2024-01-01T10:00:00.123456789", "1500-01-01", "2024-01-01T10:00Z", "10:30"]
+CELLS += ["2024-01-01T10:00+02:00", "2024-01-01T10:00:00.5+0200", "2024-01-01T10:00-03:00"]
 CELLS += ["-", ".", "NA", " 4 ", None]
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pandas as pd
+import pytest
 
-from nptad import NPTAD, score_table
+from nptad import NPTAD, Settings, score_table
 from nptad.explain.result import CellReason, RowExplanation
 from nptad.report import render, summarise
 from nptad.report.distributions import Distribution
@@ -65,6 +66,41 @@ def test_a_cell_that_hardly_counts_makes_no_group():
         reasons = [CellReason(column, seen, 50.0, share, suspicious=True) for column, seen, share in cells]
         rows.append(RowExplanation(i, 5.0, tuple(reasons), (), 0.0, None))
     assert group_rows(rows) == []
+
+
+@pytest.mark.parametrize("settings", [None, Settings(n_steps=20)])
+def test_numbers_written_as_text_and_times_have_a_direction(settings):
+    random = np.random.default_rng(0)
+    n_rows = 200
+    table = pd.DataFrame(
+        {
+            "price": [f"${price:,.0f}" for price in random.normal(5000, 400, n_rows)],
+            "when": pd.Timestamp("2024-01-01") + pd.to_timedelta(random.integers(0, 10**6, n_rows), "s"),
+            "lasts": pd.to_timedelta(random.integers(0, 10**4, n_rows), "s"),
+            "kind": random.choice(["a", "b"], n_rows),
+        }
+    )
+    new = pd.DataFrame(
+        {
+            "price": ["$72,000", "$71,500", "$1", "$2"] + ["$5,000", "$5,010"] * 2,
+            "when": pd.to_datetime(["2024-01-05"] * 4 + ["2031-01-05", "2032-01-05"] + ["2024-01-05"] * 2),
+            "lasts": pd.to_timedelta([5000] * 6 + [10**6, 2 * 10**6], "s"),
+            "kind": ["a", "b"] * 4,
+        }
+    )
+    detector = NPTAD(settings=settings, random_state=0).fit(table)
+    above = [{r.column: r.above for r in why.reasons} for why in detector.explain(new)]
+    assert [row["price"] for row in above[:4]] == [True, True, False, False]
+    assert [row["when"] for row in above[4:6]] == [True, True]
+    assert {row["kind"] for row in above} == {None}
+    if settings is None:
+        groups = [(group["column"], group["how"], group["rows"]) for group in group_rows(detector.explain(new))]
+        assert sorted(groups) == [
+            ("lasts", "higher", [6, 7]),
+            ("price", "higher", [0, 1]),
+            ("price", "lower", [2, 3]),
+            ("when", "later", [4, 5]),
+        ]
 
 
 def test_unreadable_cells_are_a_group_of_their_own():

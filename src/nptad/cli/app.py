@@ -92,8 +92,8 @@ def detect(
         `'in/*.csv'`; a URL (https://, s3://, gs://); a query such as `'duckdb:shop.db#select * from orders'`; `-` for
         standard input.
     output : str
-        Write the score, p-value, flag and reasons of every row to this file, also at s3:// or gs://; `-` for CSV on
-        standard output.
+        Write the score, p-value, flag and reasons of every row to this file, also at s3:// or gs://, or to a table such
+        as `'duckdb:shop.db#scores'`; `-` for CSV on standard output.
     report : Path
         Write a report to this HTML file.
     model : Path
@@ -251,8 +251,9 @@ def score(
         Table with the columns of the training table: a file or any other source that `nptad detect` takes; `-` for
         standard input.
     output : str
-        File for the score, p-value and flag of every row, also at s3:// or gs://; `-` for CSV on standard output. A
-        directory (an existing one, or a name that ends with `/`) gets Parquet parts.
+        File for the score, p-value and flag of every row, also at s3:// or gs://, or a table such as
+        `'duckdb:shop.db#scores'`; `-` for CSV on standard output. A directory (an existing one, or a name that ends
+        with `/`) gets Parquet parts.
     report : Path
         Write a report to this HTML file. Not with a directory.
     fdr : float

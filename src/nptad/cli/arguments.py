@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, get_args
 
 from nptad.errors import InputError
 from nptad.io.atomic import followed, require_writable_parent
-from nptad.io.places import is_url, query_of
+from nptad.io.places import is_url, name_of, query_of, table_of
 from nptad.io.remote import require_remote_room
+from nptad.io.sql_results import require_table_room
 from nptad.wording import plural
 
 if TYPE_CHECKING:
@@ -61,12 +62,16 @@ def column_uses(pairs: Sequence[str], names: Sequence[str]) -> dict[str | int, U
 
 
 def check_places(*places: str | PathLike[str] | None) -> None:
-    """Refuse output files that cannot be written, before minutes of training."""
+    """Refuse outputs that cannot be written, before minutes of training."""
     for place in places:
         if place is None or str(place) == "-":
             continue
         if is_url(place):
             require_remote_room(str(place))
+            continue
+        stored = table_of(place)
+        if stored is not None:
+            require_table_room(stored, name_of(place))
             continue
         path = Path(place)
         if path.is_dir():
@@ -79,7 +84,7 @@ def check_places(*places: str | PathLike[str] | None) -> None:
 
 def writes_parts(output: str) -> bool:
     """Whether the output of ``nptad score`` is a directory of parts."""
-    return (output.endswith("/") and not is_url(output)) or Path(output).is_dir()
+    return table_of(output) is None and ((output.endswith("/") and not is_url(output)) or Path(output).is_dir())
 
 
 def refuse_mixture(
@@ -109,7 +114,7 @@ def refuse_mixture(
         if data == "-" or is_url(data) or query_of(data) is not None or sheet is not None:
             raise InputError("Only files of this machine can be scored in parts, no workbooks; give an output file.")
         return
-    if output != "-" and not Path(output).suffix:
+    if output != "-" and table_of(output) is None and not Path(output).suffix:
         raise InputError(f"{output} has no suffix such as .csv; for a directory write {output}/.")
     if jobs is not None or engine != "local":
         raise InputError("--jobs and --engine need a directory as output, such as --output scores/.")

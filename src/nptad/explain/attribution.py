@@ -14,7 +14,7 @@ from nptad.scoring.ensemble import Ensemble
 from nptad.scoring.folds import MemberAssignment
 from nptad.scoring.nearest import nearest_without_each_cell
 from nptad.scoring.score import context_weights, expected_cells, mask_losses, pair_losses
-from nptad.tables.encode import Cells, decode_cell, encode_cells, match, readable
+from nptad.tables.encode import Cells, decode_cell, encode_cells, is_above, match, readable
 from nptad.tables.frames import backend_of, read_columns
 from nptad.tables.layout import LARGEST_STANDARDISED
 from nptad.tables.schema import Schema
@@ -103,7 +103,10 @@ def _explain_block(
                 other = ensemble.context[near.otherwise[i, j], j]
                 in_nearest = None if other == x[i, j] else readable(column, decode_cell(column, float(other)))
             contribution = float(contributions[i, j])
-            reasons.append(CellReason(column.name, seen, expected_value, contribution, probability, in_nearest))
+            above = is_above(x[i, j], expected_code) if j < n_numeric and seen != expected_value else None
+            reasons.append(
+                CellReason(column.name, seen, expected_value, contribution, probability, in_nearest, above=above)
+            )
         nearest = None
         if near and not np.isnan(x[i]).all():
             nearest = NearestRow(int(ensemble.context_source[near.place[i]]), float(near.distance[i]))

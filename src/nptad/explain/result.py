@@ -42,7 +42,7 @@ class CellReason:
 
     column: str | int
     seen: Category | None
-    """The value in the table, times as ISO text in UTC; None if it is missing."""
+    """The value in the table, times as ISO text with the offset of their column; None if it is missing."""
     expected: Category | None
     """What most of the similar training rows have, a value that occurs; with a network, what the model expected from
     the rest of the row and the training rows. None for a gap or a rare category (see
@@ -71,6 +71,9 @@ class CellReason:
     not fit the other cells". None if it is only the most likely one, or not suspicious."""
     normal: tuple[Category, Category] | None = None
     """The values between which 99 of 100 training rows lie; None with a network, for a category or a constant."""
+    above: bool | None = None
+    """Whether the number or time is above ``expected``, also if it is written as text; None if they are equal, one of
+    them is missing or unreadable, or they are categories."""
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from nptad.scoring.surprise import combine
 from nptad.scoring.view_score import ViewScore
 from nptad.scoring.views import RareGaps
 from nptad.scoring.views.nearest import usual_distance
-from nptad.tables.encode import Cells, decode_cell, encode_cells, match, readable
+from nptad.tables.encode import Cells, decode_cell, encode_cells, is_above, match, readable
 from nptad.tables.frames import backend_of, read_columns
 from nptad.tables.layout import without_unreadable
 from nptad.tables.schema import Category, Column, Schema
@@ -131,11 +131,12 @@ def _explain_block(
             of_similar = _known(score.rows[similar[i], j])
             is_number = j < schema.layout.n_numeric
             usual, share = _usual(of_similar, x[i, j], is_number=is_number)
+            seen, expected = cells.shown(column, i), readable(column, decode_cell(column, usual))
             reasons.append(
                 CellReason(
                     column.name,
-                    cells.shown(column, i),
-                    readable(column, decode_cell(column, usual)),
+                    seen,
+                    expected,
                     float(contributions[i, j]),
                     share,
                     suspicious=bool(suspicious[i, j]),
@@ -143,6 +144,7 @@ def _explain_block(
                     view=names[shares[i, :, j].argmax()] if shares[i, :, j].any() else None,
                     oddity=found[i].get(int(j)),
                     normal=normal[j] if is_number else None,
+                    above=is_above(x[i, j], usual) if is_number and seen != expected else None,
                 )
             )
         empty = bool(np.isnan(x[i]).all())

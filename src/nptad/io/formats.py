@@ -7,7 +7,7 @@ from os import PathLike
 from pathlib import Path
 
 from nptad.errors import EmptyFileError, InputError
-from nptad.io.places import WRITABLE, Place, is_stream, is_url, name_of, path_part
+from nptad.io.places import WRITABLE, Place, is_stream, is_url, name_of, path_part, table_of
 
 SUFFIXES = {
     ".csv": "csv",
@@ -69,13 +69,16 @@ def without_notes(names: Sequence[str]) -> list[str]:
 
 
 def output_format(target: str | PathLike[str]) -> str:
-    """The format in which :func:`nptad.io.write.write_table` would write to a path or "-".
+    """The format, or the kind of data base, in which :func:`nptad.io.write.write_table` would write to a place.
 
-    >>> output_format("scores.csv.gz"), output_format("-")
-    ('csv', 'csv')
+    >>> output_format("scores.csv.gz"), output_format("-"), output_format("duckdb:orders.db#scores")
+    ('csv', 'csv', 'duckdb')
     """
     if str(target) == "-":
         return "csv"
+    stored = table_of(target)
+    if stored is not None:
+        return stored.engine
     if is_url(str(target)) and not str(target).startswith(WRITABLE):
         raise InputError(f"{name_of(target)} cannot be written to; name a file, or one at s3:// or gs://.")
     format = format_of(target)

@@ -1,7 +1,8 @@
-"""Where a table is: a path, standard input, a URL, or a query to a data base; and what messages call it."""
+"""Where a table is: a path, standard input, a URL, or in a data base; and what messages call it."""
 
 from __future__ import annotations
 
+import re
 from os import PathLike, fspath
 from typing import BinaryIO, NamedTuple
 from urllib.parse import SplitResult, unquote, urlsplit
@@ -16,6 +17,7 @@ WRITABLE = ("s3", "gs")
 """Schemes of URLs. Others that fsspec knows are left out: some run code or read other files of this machine."""
 
 _POSTGRESQL = ("postgresql", "postgres")
+_TABLE = r"(?:([A-Za-z_][A-Za-z0-9_]*)\.)?([A-Za-z_][A-Za-z0-9_]*)"
 
 
 class Query(NamedTuple):
@@ -24,6 +26,15 @@ class Query(NamedTuple):
     engine: str  # "duckdb" or "postgresql"
     target: str  # a file, or the address of a server
     statement: str
+
+
+class StoredTable(NamedTuple):
+    """A table in a data base."""
+
+    engine: str  # "duckdb" or "postgresql"
+    target: str  # a file, or the address of a server
+    schema: str | None
+    name: str
 
 
 def is_stream(place: Place) -> bool:
@@ -46,14 +57,34 @@ def query_of(place: Place) -> Query | None:
     >>> query_of("duckdb:orders.db#select * from orders")
     Query(engine='duckdb', target='orders.db', statement='select * from orders')
     """
-    if not isinstance(place, str) or not (place.startswith("duckdb:") or _scheme(place) in _POSTGRESQL):
+    engine = _engine(place)
+    if engine is None:
         return None
-    address, _, statement = place.partition("#")
+    address, _, statement = str(place).partition("#")
     if not statement.strip():
         raise InputError(f"{name_of(place)} needs a query; write it after a #, as in '...#select * from orders'.")
-    if place.startswith("duckdb:"):
-        return Query("duckdb", address.removeprefix("duckdb:"), statement)
-    return Query("postgresql", address, statement)
+    return Query(engine, address.removeprefix("duckdb:"), statement)
+
+
+def table_of(place: Place) -> StoredTable | None:
+    """The table in a data base that a place for results is, if it is one; case makes no difference, as in a query.
+
+    >>> table_of("duckdb:orders.db#Scores")
+    StoredTable(engine='duckdb', target='orders.db', schema=None, name='scores')
+    """
+    engine = _engine(place)
+    if engine is None:
+        return None
+    address, _, table = str(place).partition("#")
+    if not table.strip():
+        raise InputError(f"{name_of(place)} needs the name of a table; write it after a #, as in '...#scores'.")
+    found = re.fullmatch(_TABLE, table.strip().lower())
+    if found is None:
+        raise InputError(f"{table!r} is no name of a table; write letters, digits and _, as in '...#scores'.")
+    target = address.removeprefix("duckdb:")
+    if not target:
+        raise InputError("duckdb: names no file; write one after it, as in 'duckdb:orders.db#scores'.")
+    return StoredTable(engine, target, *found.groups())
 
 
 def path_part(place: Place) -> str:
@@ -86,6 +117,15 @@ def name_of(place: Place, standard: str = "standard input") -> str:
         return name
     parts = _split(name)
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+
+
+def _engine(place: Place) -> str | None:
+    """The kind of data base that a place is in."""
+    if not isinstance(place, str):
+        return None
+    if place.startswith("duckdb:"):
+        return "duckdb"
+    return "postgresql" if _scheme(place) in _POSTGRESQL else None
 
 
 def _split(url: str) -> SplitResult:

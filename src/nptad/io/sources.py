@@ -118,6 +118,9 @@ def _short_names(files: Sequence[str]) -> list[str]:
 def _common_type(tables: Sequence[pa.Table], name: str) -> pa.DataType | None:
     kinds = [table.schema.field(name).type for table in tables]
     plain = [kind.value_type if pa.types.is_dictionary(kind) else kind for kind in kinds]
+    zones = {kind.tz for kind in plain if pa.types.is_timestamp(kind) and kind.tz}
+    if len(zones) > 1:  # such as those of summer and winter
+        plain = [pa.timestamp(kind.unit, "UTC") if getattr(kind, "tz", None) else kind for kind in plain]
     try:
         schemas = [pa.schema([(name, kind)]) for kind in plain]
         return pa.unify_schemas(schemas, promote_options="permissive").field(0).type

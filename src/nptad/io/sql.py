@@ -14,6 +14,9 @@ from nptad.io.places import Query
 from nptad.io.text import one_line
 from nptad.tables.selection import require_distinct
 
+DUCKDB = {"enable_external_access": "false", "autoload_known_extensions": "false"}
+"""Settings: no other file of this machine, no extension from the network. A statement stays in its data base."""
+
 
 def read_query(query: Query, where: str) -> pa.Table:
     """The rows of a query; types are those of the data base, if Arrow has them."""
@@ -30,9 +33,7 @@ def _read_duckdb(query: Query, where: str) -> pa.Table:
     duckdb = import_extra("duckdb", "sql", "A DuckDB file")
     if not os.path.isfile(query.target):
         raise InputError(f"{where} does not exist; check the name.")
-    # No other file of this machine, no extension from the network: a query stays in its data base.
-    settings = {"enable_external_access": "false", "autoload_known_extensions": "false"}
-    with _explained(where), closing(duckdb.connect(query.target, read_only=True, config=settings)) as connection:
+    with _explained(where), closing(duckdb.connect(query.target, read_only=True, config=DUCKDB)) as connection:
         rows = connection.sql(query.statement)
         return pa.table({}) if rows is None else rows.to_arrow_table()
 

@@ -1,4 +1,4 @@
-"""Write a table file: complete, or not there at all."""
+"""Write a table to a file or a data base: complete, or not there at all."""
 
 from __future__ import annotations
 
@@ -21,21 +21,23 @@ from nptad.io.atomic import writing, writing_explained
 from nptad.io.excel import write_workbook
 from nptad.io.formats import PACKED_SUFFIX, format_for, output_format
 from nptad.io.json_array import write_json_array
-from nptad.io.places import Place, is_stream, is_url, name_of
+from nptad.io.places import Place, is_stream, is_url, name_of, table_of
 from nptad.io.remote import write_url
+from nptad.io.sql_results import write_rows
 from nptad.io.text import one_line, write_delimited, write_json_lines
 from nptad.tables.selection import require_distinct
 
 
 def write_table(table: pa.Table, target: Place, format: str | None = None) -> None:
-    r"""Write a whole table; a file is complete or, after an error or an interruption, as it was before.
+    r"""Write a whole table; its place is complete or, after an error or an interruption, as it was before.
 
     Parameters
     ----------
     table : pyarrow.Table
         What to write.
-    target : path, URL, "-" or binary file
-        A file, one at s3:// or gs://, standard output, or an open binary file.
+    target : path, URL, table of a data base, "-" or binary file
+        A file, one at s3:// or gs://, a table such as ``"duckdb:orders.db#scores"``, standard output, or an open binary
+        file.
     format : {"csv", "tsv", "json", "jsonl", "xlsx", "parquet", "arrow"}, optional
         Default: what the suffix of the path says, otherwise CSV.
 
@@ -65,6 +67,10 @@ def write_table(table: pa.Table, target: Place, format: str | None = None) -> No
     "Ann",-0.5
     "'=1+1",2
     """
+    stored = table_of(target)
+    if stored is not None:
+        write_rows(table, stored, name_of(target))
+        return
     if format is None and isinstance(target, str | PathLike):
         format = output_format(target)
     write = _WRITERS[format_for(target, format) or "csv"]

@@ -81,7 +81,12 @@ def _difference(reason: CellReason) -> str:
         return "missing"
     if reason.oddity == UNREADABLE:
         return "unreadable"
+    above = reason.above
     numbers = isinstance(seen, int | float) and isinstance(expected, int | float)
-    if numbers and not isinstance(seen, bool) and seen != expected:
-        return "higher" if seen > expected else "lower"  # type: ignore[operator]
-    return "unusual"
+    if above is None and numbers and not isinstance(seen, bool) and seen != expected:  # categories, such as 0 and 1
+        above = seen > expected  # type: ignore[operator]
+    if above is None:
+        return "unusual"
+    if isinstance(expected, str) and "-" in expected[1:]:  # a date, not a duration
+        return "later" if above else "earlier"
+    return "higher" if above else "lower"

@@ -23,6 +23,7 @@ _PADDED = r"^0\d+$"
 _PADDED_OR_HEXADECIMAL = r"^0(\d+$|[xX])"  # pyarrow reads 0x1F as a whole number, but not as a number
 _TRUTH = r"^(?i:true|false)$"
 TIME_STAMP = r"^\d{4}-\d{2}-\d{2}"
+_OFFSET = r"\d{2}:\d{2}\S*([+-])(0\d|1[0-4])(?::?(\d{2}))?$"
 _TIME_OF_DAY = r"^\d{2}:\d{2}(:\d{2}(\.\d{1,6})?)?$"
 
 
@@ -69,7 +70,7 @@ class TypeInference:
         self.empty = self.empty and block.null_count == len(block)
         if not self._first and self._parsers:
             self._first = _first(block[:100]) or _first(block)
-            self._types = {p: list(p.types) for p in self._parsers if re.match(p.pattern, self._first)}
+            self._types = {p: _types(p, self._first) for p in self._parsers if re.match(p.pattern, self._first)}
             self._all_comma_numbers = _COMMA_NUMBERS in self._types
         if not self._types:
             return
@@ -113,6 +114,24 @@ def _first(column: pa.ChunkedArray) -> str:
     return cells[0].as_py() if len(cells) else ""
 
 
+def _types(parser: Parser, first: str) -> list[pa.DataType]:
+    """The types that may fit; before UTC, times with the offset of the first cell, which all cells may have."""
+    found = re.search(_OFFSET, first)
+    if parser.types != _DAY_TYPES or not found or int(found[2] + (found[3] or "")) == 0:
+        return list(parser.types)
+    offset = f"{found[1]}{found[2]}:{found[3] or '00'}"
+    return [*(pa.timestamp(unit, offset) for unit in ("s", "us", "ns")), *parser.types]
+
+
+def _have_zone(cells: pa.ChunkedArray, kind: pa.DataType) -> bool:
+    """Whether all cells have the offset of the type; any offset can be shown in UTC."""
+    zone = getattr(kind, "tz", None)
+    if zone in (None, "UTC"):
+        return True
+    sign, hours, minutes = zone[0], zone[1:3], zone[4:]
+    return _all(cells, rf"\{sign}{hours}" + ("(:?00)?$" if minutes == "00" else f":?{minutes}$"))
+
+
 def _fitting(cells: pa.ChunkedArray, parser: Parser, types: Sequence[pa.DataType]) -> list[pa.DataType]:
     """The types that fit all cells, out of those that fitted the cells before."""
     if not types or not parser.fits(cells):
@@ -120,7 +139,7 @@ def _fitting(cells: pa.ChunkedArray, parser: Parser, types: Sequence[pa.DataType
     converted = parser.convert(cells)
     if types[0] == pa.int64() and _can_cast(converted, pa.int64()):
         return list(types)  # a whole number is a number, too
-    return [kind for kind in types if _can_cast(converted, kind)]
+    return [kind for kind in types if _have_zone(converted, kind) and _can_cast(converted, kind)]
 
 
 @cache

@@ -208,6 +208,15 @@ def plain_cell(cell: Category | None) -> Category | None:
     return None if cell is None or cell != cell else cell.item() if isinstance(cell, np.generic) else cell
 
 
+def is_above(seen: float, expected: float) -> bool | None:
+    """Whether an encoded number is above another; None if one of them is missing or unreadable.
+
+    >>> is_above(2.0, 1.0), is_above(np.nan, 1.0)
+    (True, None)
+    """
+    return bool(seen > expected) if np.isfinite(seen) and np.isfinite(expected) and seen != expected else None
+
+
 def readable(column: Column, value: Category | None) -> Category | None:
     """The value as a person reads it.
 
