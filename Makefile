@@ -42,7 +42,7 @@ results: .venv/installed
 docs: .venv/docs
 	rm -rf build/docs build/docs-source && mkdir -p build/docs-source
 	tar cf - README.md CHANGELOG.md CONTRIBUTING.md LICENSE CITATION.cff docs benchmarks/README.md results/*.md \
-	  results/figures | tar xf - -C build/docs-source
+	  results/figures results/one-table/README.md results/one-table/critical_difference.svg | tar xf - -C build/docs-source
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build
 	@echo "build/docs/index.html"
 
