@@ -239,4 +239,4 @@ def ours_against_published(results: Results) -> Figure | None:
 
 
 def _colours(columns: list[MethodColumn], others: str = OTHERS) -> list[str]:
-    return [OURS if column.method == "npt-ad" else others for column in columns]
+    return [OURS if column.method in ("npt-ad", "nptad") else others for column in columns]
