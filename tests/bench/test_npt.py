@@ -19,11 +19,14 @@ from nptad.bench.presets import paper_settings, paper_table, preset_rule, preset
 from nptad.bench.protocol import Split, split_table
 from nptad.bench.registry import METHODS, Shape, shape_of
 from nptad.bench.rules import RULES, rule_name
+from nptad.bench.unfinished import Unfinished
 from nptad.errors import InputError
 from nptad.nn.masks import bank_size
 from nptad.nn.rng import spawn_seeds
 from nptad.scoring.ensemble import fit_ensemble
+from nptad.scoring.score import mask_losses
 from nptad.settings import Settings, default_settings
+from nptad.training.checkpoint import write_checkpoint
 from tiny_detector import score_all
 
 TINY = Settings(n_steps=6, embedding_dim=8, n_heads=2, n_layers=2, mask_sizes=(1, 2))
@@ -201,3 +204,52 @@ def test_mask_knn_hides_one_feature_of_large_tables_only():
     sizes = [METHODS["mask-knn"].configure("paper", Shape("any", 10, 5, n))["max_masked"] for n in (200_000, 200_001)]
     assert sizes == [2, 1]
     assert METHODS["mask-knn"].configure("paper", shape_of("backdoor")) == {"max_masked": 1}  # as the paper counts
+
+
+class StoppedError(Exception):
+    pass
+
+
+@pytest.mark.parametrize("stop_in", ["training", "score", "reference"])
+def test_a_stopped_run_goes_on_and_ends_as_if_it_had_not_stopped(monkeypatch, tmp_path, stop_in):
+    monkeypatch.setattr("nptad.bench.npt._LOSSES_AT_ONCE", 10 * 10)  # ten rows under ten masks
+    monkeypatch.setattr("nptad.bench.npt.SECONDS", 0)  # everything is written at once
+    monkeypatch.setattr("nptad.bench.unfinished.SECONDS", -1)
+    split = a_split(0)
+    (whole,) = run([split], [0])
+    blocks = []
+
+    def counted(*args, **kwargs):
+        blocks.append(args)
+        if len(blocks) == {"score": 3, "reference": 6}.get(stop_in):
+            raise StoppedError
+        return mask_losses(*args, **kwargs)
+
+    def stopping_write(path, fingerprint, tensors, used, history):
+        write_checkpoint(path, fingerprint, tensors, used, history)
+        if stop_in == "training" and len(history) == 3:
+            raise StoppedError
+
+    monkeypatch.setattr("nptad.bench.npt.mask_losses", counted)
+    monkeypatch.setattr("nptad.training.loop.write_checkpoint", stopping_write)
+    with pytest.raises(StoppedError):
+        list(run_single_members([split], [0], TINY, tmp_path / "run"))
+    before = Unfinished(tmp_path / "run").clock.cpu_seconds["fit"]
+    assert before > 0
+
+    stop_in, done = "nowhere", len(blocks)
+    steps = []
+    monkeypatch.setattr("nptad.training.loop.write_checkpoint", lambda *args: steps.append(len(args[4])))
+    (resumed,) = run_single_members([split], [0], TINY, tmp_path / "run")
+    assert steps[0] == (3 if done == 0 else TINY.n_steps)
+    assert len(blocks) - done == 4 + 3 - max(0, done - 1)  # of 36 test rows and 24 training rows, ten at a time
+    np.testing.assert_array_equal(resumed.scores, whole.scores)
+    for rule in RULES:
+        np.testing.assert_array_equal(resumed.rules[rule], whole.rules[rule], err_msg=rule)
+    assert resumed.clock.cpu_seconds["fit"] > before  # the time of both
+
+
+def test_a_model_too_large_to_be_written_again_and_again_is_not_kept(monkeypatch, tmp_path):
+    monkeypatch.setattr("nptad.bench.npt.LARGEST_MODEL", 10)
+    list(run_single_members([a_split(0)], [0], TINY, tmp_path / "run"))
+    assert not (tmp_path / "run").exists()

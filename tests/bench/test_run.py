@@ -589,3 +589,29 @@ def test_kill_9_loses_nothing_finished_and_only_the_rest_is_done_afterwards(monk
     assert [seed for seed, _ in begun()] == ["0", "1", "2", "2", "3"]
     assert [(r["seed"], r["outcome"]) for r in read_records(store.parent)] == [(seed, "done") for seed in range(4)]
     assert missing_tasks(plan, store.parent) == []
+
+
+def test_a_run_goes_on_after_kill_9_and_what_it_kept_is_removed_in_the_end(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("nptad.bench.run.WORKER", "often:work")
+    (tmp_path / "often.py").write_text(
+        "import nptad.bench.npt, nptad.bench.unfinished\nfrom nptad.bench.worker import work\n"
+        "nptad.bench.npt.SECONDS, nptad.bench.unfinished.SECONDS = 0, -1\n"
+    )
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
+    options = ["run", "--methods", "npt-ad", "--datasets", "separable", "--seeds", 0, "--set", "n_steps=60"]
+    options += ["--set", "batch_size=64", "--set", "embedding_dim=24"]
+    often = "import nptad.bench.run; nptad.bench.run.WORKER = 'often:work'"
+    assert bench(*options, "--results", "whole", prelude=often).wait(timeout=120) == 0
+    kept = Path("results/runs/unfinished")
+    for stage in ("training", "score.npy"):
+        parent = bench(*options, prelude=often)
+        wait_for(lambda stage=stage: list(kept.glob(f"*/{stage}")))
+        parent.kill()
+        parent.wait()
+    assert read_records(kept.parent) == []
+    assert bench(*options, prelude=often).wait(timeout=120) == 0
+    (record,), (whole,) = read_records(kept.parent), read_records(Path("whole/runs"))
+    assert record["outcome"] == "done"
+    assert record["rules"] == whole["rules"]
+    assert list(kept.iterdir()) == []

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -57,12 +57,20 @@ class Clock:
     cpu_seconds: dict[str, float] = field(default_factory=dict)
 
     @contextmanager
-    def __call__(self, phase: str, shared_by: int = 1) -> Iterator[None]:
-        """Time a phase; runs that share it get equal parts of its time."""
+    def __call__(self, phase: str, shared_by: int = 1) -> Iterator[Callable[[], None]]:
+        """Time a phase, in addition to what it has taken; runs that share it get equal parts of its time.
+
+        The block can call what it is given to have the time so far counted.
+        """
+        wall_before, cpu_before = self.seconds.get(phase, 0.0), self.cpu_seconds.get(phase, 0.0)
         wall, cpu = time.perf_counter(), time.process_time()
-        yield
-        self.seconds[phase] = (time.perf_counter() - wall) / shared_by
-        self.cpu_seconds[phase] = (time.process_time() - cpu) / shared_by
+
+        def lap() -> None:
+            self.seconds[phase] = wall_before + (time.perf_counter() - wall) / shared_by
+            self.cpu_seconds[phase] = cpu_before + (time.process_time() - cpu) / shared_by
+
+        yield lap
+        lap()
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -57,11 +58,12 @@ class MethodSpec:
     label: str  # name in tables and figures
     version: int  # increased when a change of code changes the results
     configure: Callable[[Preset, Shape], Config]  # the configuration for a data set; it can be written as JSON
-    run: Callable[[list[Split], list[int], Config], Iterator[Scored]]  # fit and score each split with its seed
+    run: Callable[..., Iterator[Scored]]  # fit and score each of several splits with its seed and a configuration
     stack: Callable[[Config, Shape], int] = lambda config, shape: 1  # how many seeds a call of ``run`` takes
     presets: tuple[Preset, ...] = ()  # those it has a configuration for; none if it has the same under all
     default_version: int = 1  # under the default preset, whose score changes more often than the paper's
     fixed: tuple[str, ...] = ()  # settings that define the method and cannot be changed
+    goes_on: bool = False  # whether ``run`` takes ``unfinished``, a folder from which a stopped run of one seed goes on
     note: str = ""  # what a reader of the results has to know
 
     def version_under(self, preset: str) -> int:
@@ -107,9 +109,9 @@ def _is_paper_like(config: Config) -> bool:
     return config["n_members"] == 1 and config["aggregation"] != "nearest"
 
 
-def _run_npt(splits: list[Split], seeds: list[int], config: Config) -> Iterator[Scored]:
+def _run_npt(splits: list[Split], seeds: list[int], config: Config, unfinished: Path | None = None) -> Iterator[Scored]:
     if _is_paper_like(config):
-        return run_single_members(splits, seeds, _npt_settings(config))
+        return run_single_members(splits, seeds, _npt_settings(config), unfinished)
     return run_estimator(splits, seeds, _npt_settings(config), config["n_members"])
 
 
@@ -185,7 +187,9 @@ def _npt_method(name: str, label: str, presets: tuple[Preset, ...], **fixed: Any
         n_members = default_members(shape.n_train) if preset == "default" else 1
         return {**replace(settings, **fixed).to_dict(), "n_members": n_members}
 
-    return MethodSpec(name, label, 1, configure, _run_npt, _stack_npt, presets, default_version=2, fixed=tuple(fixed))
+    return MethodSpec(
+        name, label, 1, configure, _run_npt, _stack_npt, presets, default_version=2, fixed=tuple(fixed), goes_on=True
+    )
 
 
 def _run_library(splits: list[Split], seeds: list[int], config: Config) -> Iterator[Scored]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import queue
+import shutil
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -130,16 +131,24 @@ def run_tasks(
 ) -> None:
     """Carry out tasks, ``jobs`` at a time, and store every record as soon as it is there.
 
-    ``carry_out`` runs one task and gives its records, by default :func:`supervise`, in a process on this machine.
+    ``carry_out`` runs one task and gives its records, by default :func:`supervise`, in a process on this machine. There
+    a stopped run goes on where it was.
     """
+    unfinished = results / "unfinished" if carry_out is None else None
     suffix = "" if shard == (1, 1) else f".shard-{shard[0]}-of-{shard[1]}"
     lock = threading.Lock()
 
     def follow(task: Task) -> None:
-        for record in (carry_out or supervise)(replace(task, data=data, threads=threads), limits or Limits()):
+        task = replace(
+            task, data=data, threads=threads, unfinished=None if unfinished is None else str(unfinished.resolve())
+        )
+        for record in (carry_out or supervise)(task, limits or Limits()):
             with lock:
                 append_record(results, record, suffix)
                 report(record)
+            folder = task.unfinished_run(record["seed"])
+            if record["outcome"] == "done" and folder is not None:
+                shutil.rmtree(folder, ignore_errors=True)
 
     # Threads only wait here: each task runs in a process of its own.
     Parallel(n_jobs=jobs, backend="threading")(delayed(follow)(task) for task in tasks)

@@ -36,6 +36,7 @@ class Task:
     threads: int
     stack: int  # seeds that are fitted side by side
     protocol: str = "paper"  # or "one-table"
+    unfinished: str | None = None  # the folder of what runs have done so far, if they keep it
 
     def record(self, seed: int, outcome: str, **more: Any) -> RunRecord:
         """A record of one of the runs."""
@@ -51,6 +52,11 @@ class Task:
             "finished": datetime.now(UTC).isoformat(timespec="seconds"),
             **more,
         }
+
+    def unfinished_run(self, seed: int) -> Path | None:
+        """The folder of what a run has done so far."""
+        name = f"{self.dataset}-{self.method}-{self.version}-{config_hash(self.config)}-{seed}"
+        return None if self.unfinished is None else Path(self.unfinished) / name
 
 
 def run_task(task: Task) -> Iterator[dict[str, Any]]:
@@ -75,7 +81,9 @@ def run_task(task: Task) -> Iterator[dict[str, Any]]:
         try:
             table = load(name, task.data)
             splits = [split(table, seed) for seed in seeds]
-            runs = find_spec(task.method, task.protocol).run(splits, seeds, task.config)
+            spec = find_spec(task.method, task.protocol)
+            kept = {"unfinished": task.unfinished_run(seeds[0])} if spec.goes_on and len(seeds) == 1 else {}
+            runs = spec.run(splits, seeds, task.config, **kept)
             for one, scored in zip(splits, runs, strict=True):
                 yield task.record(
                     todo[0],

@@ -25,7 +25,7 @@ from nptad.scoring.nearest import NeighbourColumn, nearest_distances, prepare_ne
 MEMORY_BUDGET = 256 * 2**20
 """Bytes that one chunk of reconstructions may take."""
 
-CACHE_FRIENDLY = 2 * 2**20
+CACHE_FRIENDLY = 8 * 2**20
 """Bytes of the widest activation in a chunk; more would spill out of the processor's cache and be slower."""
 
 _LOSSES_AT_ONCE = 2**18
