@@ -162,7 +162,7 @@ def test_distances_of_the_first_pass_leave_out_the_row_itself():
     np.testing.assert_allclose(first_pass(x, CellLayout(1, ()), seed=0)[0], [1, 1])
 
 
-@pytest.mark.parametrize("share", [0.14, 0.3])
+@pytest.mark.parametrize("share", [0.03, 0.06, 0.099, 0.14, 0.3])
 def test_a_category_whose_rows_differ_from_all_others_does_not_stand_out(share):
     """The suites of a hotel cost more and hold more people than all other rooms."""
     for seed in range(3):

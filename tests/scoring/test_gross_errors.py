@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from nptad.scoring.gross_errors import gross_errors
+from nptad.scoring.gross_errors import _differing, gross_errors
+from nptad.scoring.views.times import weekday
 from nptad.tables.layout import CellLayout
 
 DRAWS = {
@@ -66,6 +67,7 @@ ERRORS = {
     "an unreadable price": (1, np.inf),
     "no hours": (2, 0),
     "a quantity of -5": (3, -5),
+    "a quantity of -1": (3, -1),
     "a kind never seen": (4, 3),
     "three gaps": ([0, 2, 4], np.nan),
 }
@@ -84,6 +86,82 @@ def test_a_gross_error_is_found_and_nothing_else(columns, value, n_errors):
     assert np.flatnonzero(evidence).tolist() == rows
     assert (wrong_cell[rows] == (columns if isinstance(columns, int) else -1)).all()
     assert (np.delete(wrong_cell, rows) == -1).all()
+
+
+def orders(n_rows: int = 1000) -> tuple[np.ndarray, CellLayout]:
+    """Times from 8 to 17 o'clock on all weekdays but Sunday, a number, cities, the country of each, and how it paid."""
+    random = np.random.default_rng(0)
+    days = random.integers(0, 200, n_rows)
+    days -= weekday(86400.0 * days) == 6
+    seconds = 86400.0 * days + 60 * random.integers(8 * 60, 17 * 60, n_rows)
+    city = random.choice(9, n_rows, p=[0.25, 0.2, 0.15, 0.1, 0.1, 0.05, 0.05, 0.05, 0.05])
+    x = np.column_stack([seconds / 1e6, random.normal(size=n_rows), city, city // 3, random.integers(0, 2, n_rows)])
+    return x.astype(np.float32), CellLayout(2, (9, 3, 2), times=((0, 0.0, 1e6),))
+
+
+def moment(day: int, hour: float) -> float:
+    return (86400.0 * day + 3600 * hour) / 1e6
+
+
+@pytest.mark.parametrize(
+    ("column", "values"),
+    [(0, [moment(5, 3.2)]), (0, [moment(5, 2), moment(9, 3), moment(40, 2.5)]), (0, [moment(3, 12)]), (3, [2, 1])],
+    ids=["at night", "three at night", "on a Sunday", "another country"],
+)
+def test_odd_times_and_contradictions_are_gross_errors(column, values):
+    x, layout = orders()
+    assert not gross_errors(x, layout, np.zeros(2))[0].any()
+    rows = [0, 400, 700][: len(values)]
+    if column == 3:
+        x[rows, 2] = 0
+    x[rows, column] = values
+    evidence, wrong_cell = gross_errors(x, layout, np.zeros(2))
+    assert np.flatnonzero(evidence).tolist() == rows
+    assert (wrong_cell[rows] == column).all()
+
+
+def test_times_just_outside_the_usual_hours_are_not_odd():
+    x, layout = orders()
+    x[7, 0], x[8, 0] = moment(5, 17.05), moment(5, 7.9)
+    assert not gross_errors(x, layout, np.zeros(2))[0].any()
+
+
+def test_a_few_days_say_nothing_about_hours():
+    x, layout = orders()
+    x[:, 0] = moment(2, 9) + (x[:, 0] - x[:, 0].min()) / 200
+    x[7, 0] = moment(2, 4)
+    assert not gross_errors(x, CellLayout(2, layout.cardinalities, times=layout.times), np.zeros(2))[0].any()
+
+
+@pytest.mark.parametrize("n_rows", [150, 800, 5000])
+def test_clean_times_and_dependent_categories_have_next_to_none(n_rows):
+    """Times around noon, a busy week and a quiet weekend; categories that depend on one another but not always."""
+    found = []
+    for seed in range(20):
+        random = np.random.default_rng(seed)
+        seconds = 86400.0 * random.integers(0, 100, n_rows) + (12 + 3 * random.normal(size=n_rows)) * 3600
+        first = random.integers(0, 6, n_rows)
+        often = np.where(random.random(n_rows) < random.choice([0.7, 0.9, 0.98]), first // 2, random.integers(0, 3, n_rows))
+        product = random.zipf(1.6, n_rows).clip(max=500)
+        x = np.column_stack([seconds / 1e6, first, often, product, product % 7]).astype(np.float32)
+        layout = CellLayout(1, (6, 3, 501, 7), times=((0, 0.0, 1e6),))
+        found.append((gross_errors(x, layout, np.zeros(1))[0] > 0).sum())
+    assert np.mean(np.array(found) > 0) <= 0.15, found
+
+
+def test_which_rows_differ_is_what_counting_says():
+    random = np.random.default_rng(0)
+    for _ in range(20):
+        a, b = random.integers(0, 6, 60), random.integers(0, 3, 60)
+        differs, n_without = _differing(a, b)
+        enough = [row for row in range(60) if (a == a[row]).sum() >= 5]
+        for value in set(a[enough].tolist()):
+            rows = np.flatnonzero(a == value)
+            counts = np.bincount(b[rows])
+            assert (~differs[rows]).sum() == counts.max()
+            assert len(set(b[rows[~differs[rows]]].tolist())) == 1
+        assert not np.delete(differs, enough).any()
+        assert n_without == len(enough) - np.bincount(b[enough]).max()
 
 
 def test_evidence_grows_with_the_error_and_is_at_least_3():

@@ -47,6 +47,9 @@ _SEEN = 0.02
 scale would be called a value that no ordinary row has: its rows are far from the others, so that a small core lacks
 them."""
 
+_COMPARED = (0.5, 0.9)
+"""The quantiles by which the surprises of a category are compared with those of the table."""
+
 _TOP = 10
 """Rows that the agreement of the cores is measured on, if fewer stand out."""
 
@@ -99,20 +102,30 @@ def _fit_ordinary(
     known = rows_to_keep(x, layout, seed)
     measures = first_pass(far_off(x, without_unreadable(x)), layout, seed)
     order = known[np.argsort(_mean_surprise(measures, known)[known], kind="stable")]
-    cores = [_core(order, x[:, layout.n_numeric :], share) for share in CORES]
+    codes = x[:, layout.n_numeric :]
+    cores = [_core(order, codes, share, _FREQUENT) for share in CORES]
+    kept = _core(order, codes, CORES[0], _SEEN)
 
     first = _mean_surprise(measures, cores[-1])
     fitted = [_fit_views(x, layout, rows, seed, lambda n: advance(n / len(CORES))) for rows in cores]
     means = [by_view.mean(axis=0) for _, _, by_view in fitted]
     surprises = first + np.mean(means, axis=0)
-    odd = standing_out(surprises + np.mean([combine(by_view) for _, _, by_view in fitted], axis=0))
+    weighted = surprises + np.mean([combine(by_view) for _, _, by_view in fitted], axis=0)
+    odd = standing_out(_within_categories(weighted, codes))
+    within = _within_categories(surprises, codes)
     stands_out = np.zeros(len(x), dtype=bool)
-    stands_out[_highest(surprises, int(odd.sum()))] = True
+    stands_out[_highest(within, int(odd.sum()))] = True
+    if stands_out.any():
+        least = np.nextafter(surprises[~stands_out].max(), np.inf)
+        surprises = np.where(stands_out, np.maximum(surprises, least + within - within[stands_out].min()), surprises)
 
     n_top = min(len(x), max(_TOP, int(stands_out.sum())))
     top = _highest(surprises, n_top)
     agreement = min(np.isin(_highest(first + mean, n_top), top).mean() for mean in means)
-    kept, (views, combined, by_view) = cores[0], fitted[0]
+    if np.array_equal(kept, cores[0]):
+        views, combined, by_view = fitted[0]
+    else:
+        views, combined, by_view = _fit_views(x, layout, kept, seed)
     measure = (measures.argsort(axis=1).argsort(axis=1)).argmax(axis=0)
     return ViewScore(
         views,
@@ -132,15 +145,17 @@ def _fit_ordinary(
     )
 
 
-def _core(order: Int[np.ndarray, " known"], codes: Float[np.ndarray, "N D2"], share: float) -> Int[np.ndarray, " core"]:
-    """The first rows up to a share, and up to half of it the first of each frequent category; ascending.
+def _core(
+    order: Int[np.ndarray, " known"], codes: Float[np.ndarray, "N D2"], share: float, frequent: float
+) -> Int[np.ndarray, " core"]:
+    """The first rows up to a share, and up to half of it the first of each ``frequent`` category; ascending.
 
     Otherwise a category of which all rows differ from the others, such as the suites of a hotel, would stand out.
     """
     rows = order[: max(min(_FEWEST, len(order)), int(share * len(order)))]
     for column in codes[order].T:
         categories, counts = np.unique(column[~np.isnan(column)], return_counts=True)
-        for category in categories[counts >= _FREQUENT * len(order)]:
+        for category in categories[counts >= frequent * len(order)]:
             those = order[column == category]
             rows = np.union1d(rows, those[: int(share / 2 * len(those))])
     return np.sort(rows)
@@ -156,7 +171,7 @@ def _fit_views(
     layout: CellLayout,
     core: Int[np.ndarray, " core"],
     seed: int,
-    advance: Callable[[float], None],
+    advance: Callable[[float], None] = lambda _: None,
 ) -> tuple[tuple[View, ...], CombinedSurprise, Float[np.ndarray, "V N"]]:
     """Views fitted on a core, their surprise, and the surprise of every row of the table in each view."""
     views, out_of_fold = fit_views(x[core], layout, seed, advance=advance)
@@ -177,6 +192,24 @@ def _fit_views(
 def _frequent_values(column: Float[np.ndarray, " N"]) -> Float[np.ndarray, " V"]:
     values, counts = np.unique(column[np.isfinite(column)], return_counts=True)
     return values[counts >= _SEEN * len(column)]
+
+
+def _within_categories(surprises: Float[np.ndarray, " N"], codes: Float[np.ndarray, "N D2"]) -> Float[np.ndarray, " N"]:
+    """Surprises as they would be if each category that is not rare were as surprising as the table.
+
+    Its rows may all be far from the core. What is odd about a row is then how it differs from them.
+    """
+    middle, upper = np.quantile(surprises, _COMPARED)
+    within = surprises.copy()
+    for column in codes.T:
+        for category in _frequent_values(column):
+            rows = column == category
+            its_middle, its_upper = np.quantile(surprises[rows], _COMPARED)
+            if its_middle > middle:
+                steepness = min(1.0, (upper - middle) / max(its_upper - its_middle, 1e-12))
+                moved = middle + (surprises[rows] - its_middle) * steepness
+                within[rows] = np.minimum(within[rows], moved)
+    return within
 
 
 def _highest(scores: Float[np.ndarray, " N"], n_rows: int) -> Int[np.ndarray, " n"]:

@@ -1,9 +1,10 @@
 """Rows of one table with a gross error: a cell so unlike the others of its column that it alone gives the row away.
 
 In a score that adds up many views, the evidence of a single cell is lost: there it is one view among many, and no view
-can be more surprised than by one row in as many as there are. So single cells have a decision of their own, in four
-kinds: numbers far beyond the tail of their column, categories that are rare where all others are frequent, rows with
-many gaps where gaps are rare, and cells that cannot be read.
+can be more surprised than by one row in as many as there are. So single cells have a decision of their own, in six
+kinds: numbers far beyond the tail of their column, categories that are rare where all others are frequent, times at
+such hours or on such weekdays, categories that contradict another one, rows with many gaps where gaps are rare, and
+cells that cannot be read.
 
 Each kind asks how many such rows the rest of the table lets expect by chance, times the columns that were looked at
 (Bonferroni). Rows of which there are far more have a gross error, at a false discovery rate of 5 % for each kind. Only
@@ -14,12 +15,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, permutations
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 
 from nptad.scoring.surprise import fit_tail
+from nptad.scoring.views.times import DAY, FEWEST_PERIODS, hour_of_day, since_1970, weekday
 from nptad.tables.layout import CellLayout
 
 _RATE = 0.05
@@ -43,6 +45,12 @@ _MOST_GAPS = 0.1
 
 _FEWEST = 20
 """Numbers that a column needs."""
+
+_FEWEST_TOGETHER = 5
+"""Rows that a category needs to say which category of another column goes with it."""
+
+_GLANCE, _MOST_AT_A_GLANCE = 2000, 0.05
+"""Rows that are looked at first, and the share of them that can contradict a rule that is looked at further."""
 
 _TAIL, _FEWEST_BEYOND = 0.1, 10
 """Share of the numbers that a tail is fitted to, and how many they are at least."""
@@ -93,7 +101,14 @@ def gross_errors(
     """
     numbers, codes = x[:, : layout.n_numeric].astype(np.float64), x[:, layout.n_numeric :]
     evidence, wrong_cell = np.zeros(len(x)), np.full(len(x), -1)
-    kinds = _far_numbers(numbers, zeros), _rare_categories(codes, layout.n_numeric), _many_gaps(x), _unreadable(x)
+    kinds = (
+        _far_numbers(numbers, zeros),
+        _rare_categories(codes, layout.n_numeric),
+        _odd_times(numbers, layout),
+        _contradictions(codes, layout.n_numeric),
+        _many_gaps(x),
+        _unreadable(x),
+    )
     for rows, column, value in chain(*kinds):
         stronger = rows[evidence[rows] < value]
         evidence[stronger], wrong_cell[stronger] = value, column
@@ -159,14 +174,23 @@ class _Tail:
         """The same for numbers that are negative, or 0, where the others are positive, or the other way round.
 
         The chance that few have this sign is judged as for a rare category. The tail of the others must not let expect
-        them; that of logs is no heavier than an exponential one, or the numbers themselves would fall off as no power.
+        them, unless it ends like a scale; that of logs is no heavier than an exponential one, or the numbers themselves
+        would fall off as no power.
         """
         n_far = int((self.ordered > self.zero).sum())
         if not 0 < n_far <= _MOST * len(self.ordered):
             return 0, np.inf
         expected = n_tails * n_far**2 / (len(self.ordered) - n_far)
-        unlikely = expected <= _RATE * n_far and self._expected(n_far, heavy=not self.of_logs) <= _UNLIKELY * n_far
+        if expected > _RATE * n_far:
+            return 0, np.inf
+        unlikely = self._expected(n_far, heavy=not self.of_logs) <= _UNLIKELY * n_far or self._is_scale(n_far)
         return (n_far, expected) if unlikely else (0, np.inf)
+
+    def _is_scale(self, n_far: int) -> bool:
+        """Whether the others are steps of one size of which the last is about as frequent as the one before."""
+        values, counts = np.unique(self.ordered[:-n_far], return_counts=True)
+        steps = np.diff(values)
+        return len(steps) > 0 and steps.max() < 1.5 * steps.min() and counts[-1] >= max(_FEWEST, counts[-2] / 2)
 
     def _expected(self, n_far: int, heavy: bool) -> float:
         """How many numbers as far out as the last ``n_far`` the others let expect.
@@ -202,13 +226,79 @@ def _rare_categories(codes: Float[np.ndarray, "N D2"], first_column: int) -> _Fo
     for j, column in enumerate(codes.T):
         known = np.flatnonzero(~np.isnan(column))
         _, which, counts = np.unique(column[known], return_inverse=True, return_counts=True)
-        ordered = np.sort(counts)
-        rare = np.flatnonzero(np.cumsum(ordered) <= max(1, _MOST_RARE * len(column)))
-        rare = rare[rare + 1 < len(ordered)]
-        ratios = ordered[rare] / ordered[rare + 1] * codes.shape[1]
-        few = np.flatnonzero(ratios <= _RATE)
-        if len(few):
-            yield known[counts[which] <= ordered[rare[few[-1]]]], first_column + j, -np.log(ratios[few[-1]])
+        yield from _rare(known, which, counts, first_column + j, codes.shape[1])
+
+
+def _odd_times(numbers: Float[np.ndarray, "N D1"], layout: CellLayout) -> _Found:
+    """Times at an hour, or on a weekday, that few rows have where all others are frequent.
+
+    An hour counts with half of its neighbours, so that a minute after the usual hours is not odd.
+    """
+    for column, origin, unit in layout.times:
+        known = np.flatnonzero(np.isfinite(numbers[:, column]))
+        seconds = since_1970(numbers[known, column], origin, unit)
+        days = np.ptp(seconds) / DAY if len(known) else 0.0
+        if days >= FEWEST_PERIODS:
+            hours = hour_of_day(seconds)
+            counts = np.bincount(hours, minlength=24)
+            beside = (np.roll(counts, 1) + np.roll(counts, -1)) / 2
+            used, which = np.unique(hours, return_inverse=True)
+            yield from _rare(known, which, (counts + beside)[used], column, 2 * len(layout.times))
+        if days >= 7 * FEWEST_PERIODS:
+            _, which, counts = np.unique(weekday(seconds), return_inverse=True, return_counts=True)
+            yield from _rare(known, which, counts, column, 2 * len(layout.times))
+
+
+def _rare(
+    rows: Int[np.ndarray, " n"],
+    which: Int[np.ndarray, " n"],
+    counts: Float[np.ndarray, " C"],
+    column: int,
+    n_looks: int,
+) -> _Found:
+    """The rows of the categories that are rare where all others are frequent; ``which`` is the category of each row."""
+    ordered = np.sort(counts)
+    rare = np.flatnonzero(np.cumsum(ordered) <= max(1, _MOST_RARE * len(rows)))
+    rare = rare[rare + 1 < len(ordered)]
+    ratios = ordered[rare] / ordered[rare + 1] * n_looks
+    few = np.flatnonzero(ratios <= _RATE)
+    if len(few):
+        yield rows[counts[which] <= ordered[rare[few[-1]]]], column, -np.log(ratios[few[-1]])
+
+
+def _contradictions(codes: Float[np.ndarray, "N D2"], first_column: int) -> _Found:
+    """Categories that differ from the one that goes with another column's category in all but a few rows.
+
+    Such as the country of a city. How many rows differ is compared with how many would if the most frequent category
+    went with all, as a rare category is with the next one.
+    """
+    n_columns = codes.shape[1]
+    for a, b in permutations(range(n_columns), 2):
+        known = np.flatnonzero(~np.isnan(codes[:, a]) & ~np.isnan(codes[:, b]))
+        pair = codes[known, a].astype(np.int64), codes[known, b].astype(np.int64)
+        glance, _ = _differing(pair[0][:_GLANCE], pair[1][:_GLANCE])
+        if glance.sum() > _MOST_AT_A_GLANCE * len(glance):
+            continue
+        differs, n_without = _differing(*pair)
+        n_differing = int(differs.sum())
+        if 0 < n_differing <= max(1, _MOST_RARE * len(known)):
+            ratio = n_differing / max(1, n_without) * n_columns * (n_columns - 1)
+            if ratio <= _RATE:
+                yield known[differs], first_column + b, -np.log(ratio)
+
+
+def _differing(a: Int[np.ndarray, " n"], b: Int[np.ndarray, " n"]) -> tuple[Bool[np.ndarray, " n"], int]:
+    """Which rows' ``b`` is not the most frequent one with their ``a``, and how many differ from the one with all."""
+    _, a = np.unique(a, return_inverse=True)
+    _, b = np.unique(b, return_inverse=True)
+    n_b = int(b.max(initial=0)) + 1
+    together, counts = np.unique(a * n_b + b, return_counts=True)
+    order = np.argsort(counts, kind="stable")
+    usual = np.zeros(int(a.max(initial=0)) + 1, dtype=np.int64)
+    usual[together[order] // n_b] = together[order] % n_b  # the most frequent is written last
+    enough = np.bincount(a)[a] >= _FEWEST_TOGETHER if len(a) else np.zeros(0, dtype=bool)
+    n_without = int(enough.sum() - np.bincount(b[enough], minlength=1).max())
+    return enough & (b != usual[a]), n_without
 
 
 def _many_gaps(x: Float[np.ndarray, "N D"]) -> _Found:

@@ -12,8 +12,9 @@ from nptad.scoring.views.base import View
 from nptad.scoring.views.cells import CellView
 from nptad.tables.layout import CellLayout
 
-_DAY, _HOURS, _WEEKDAYS = 86400.0, 24, 7
-_FEWEST_PERIODS = 3  # days that a column covers before hours count, and weeks before weekdays count
+DAY = 86400.0
+_HOURS, _WEEKDAYS = 24, 7
+FEWEST_PERIODS = 3  # days that a column covers before hours count, and weeks before weekdays count
 _RARE = 0.2  # an hour or a weekday is rare below this part of an even share
 _FIRST_WEEKDAY = 3  # 1 January 1970 was a Thursday
 
@@ -48,13 +49,13 @@ class OddTimes(CellView):
         scores = np.zeros(len(x))
         for place in range(len(columns)):
             known = np.isfinite(x[:, columns[place]])
-            seconds = view._seconds(x[known], place)
-            n_days = np.ptp(seconds) / _DAY if len(seconds) else 0.0
+            seconds = since_1970(x[known, columns[place]], origins[place], units[place])
+            n_days = np.ptp(seconds) / DAY if len(seconds) else 0.0
             for costs, which, covered, own in (
-                (view.hours[place], _hours(seconds), n_days, 0.5),
-                (view.weekdays[place], _weekdays(seconds), n_days / _WEEKDAYS, 1.0),
+                (view.hours[place], hour_of_day(seconds), n_days, 0.5),
+                (view.weekdays[place], weekday(seconds), n_days / _WEEKDAYS, 1.0),
             ):
-                if covered >= _FEWEST_PERIODS:
+                if covered >= FEWEST_PERIODS:
                     counts = np.bincount(which, minlength=len(costs)).astype(np.float64)
                     if len(costs) == _HOURS:
                         counts = counts / 2 + (np.roll(counts, 1) + np.roll(counts, -1)) / 4
@@ -78,22 +79,24 @@ class OddTimes(CellView):
         shares = np.zeros(x.shape)
         for place, column in enumerate(self.columns):
             known = np.isfinite(x[:, column])
-            seconds = self._seconds(x[known], place)
-            shares[known, column] = self.hours[place, _hours(seconds)] + self.weekdays[place, _weekdays(seconds)]
+            seconds = since_1970(x[known, column], self.origins[place], self.units[place])
+            shares[known, column] = self.hours[place, hour_of_day(seconds)] + self.weekdays[place, weekday(seconds)]
         return shares
 
-    def _seconds(self, x: np.ndarray, place: int) -> np.ndarray:
-        """Since 1970, to the nearest minute: an encoded time has the digits of a float32."""
-        seconds = x[:, self.columns[place]].astype(np.float64) * self.units[place] + self.origins[place]
-        return np.rint(seconds / 60) * 60
+
+def since_1970(encoded: np.ndarray, origin: float, unit: float) -> np.ndarray:
+    """The seconds of encoded times, to the nearest minute: they have the digits of a float32."""
+    return np.rint((encoded.astype(np.float64) * unit + origin) / 60) * 60
 
 
-def _hours(seconds: np.ndarray) -> np.ndarray:
-    return (seconds % _DAY // 3600).astype(np.int64)
+def hour_of_day(seconds: np.ndarray) -> np.ndarray:
+    """0 to 23."""
+    return (seconds % DAY // 3600).astype(np.int64)
 
 
-def _weekdays(seconds: np.ndarray) -> np.ndarray:
-    return ((seconds // _DAY + _FIRST_WEEKDAY) % _WEEKDAYS).astype(np.int64)
+def weekday(seconds: np.ndarray) -> np.ndarray:
+    """0 to 6, from Monday."""
+    return ((seconds // DAY + _FIRST_WEEKDAY) % _WEEKDAYS).astype(np.int64)
 
 
 def _costs(counts: np.ndarray, n_rows: int) -> np.ndarray:
