@@ -2,7 +2,7 @@
 
     python benchmarks/false_alarms.py
 
-Every table has training rows and new rows of one distribution, three columns each. The default score judges the new
+Every table has training rows and new rows of one distribution, three columns each (sales: six mixed ones). The default score judges the new
 rows; and the training rows are judged as one table that may contain anomalies, though it does not. Writes
 ``results/false-alarms.md``.
 """
@@ -16,8 +16,10 @@ os.environ.update(OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1")
 import warnings
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from nptad import NPTAD, TableWarning
 from nptad.io.atomic import replacing
@@ -52,7 +54,24 @@ def codes(random: np.random.Generator, n: int) -> np.ndarray:
     return np.column_stack([random.zipf(1.5, n).clip(max=65535), random.integers(0, 4, n), random.normal(size=n)])
 
 
-KINDS: dict[str, Callable[[np.random.Generator, int], np.ndarray]] = {
+def sales(random: np.random.Generator, n: int) -> pd.DataFrame:
+    """Times of work, countries of very different size, each with cities of its own, and totals that add up."""
+    country = random.choice(6, n, p=[0.4, 0.3, 0.15, 0.09, 0.04, 0.02])
+    price, quantity = np.exp(random.normal(3, 0.5, n)).round(2), random.integers(1, 6, n)
+    minutes = 1440 * random.integers(0, 180, n) + random.integers(480, 1020, n)
+    return pd.DataFrame(
+        {
+            "ordered": pd.Timestamp("2026-01-01") + pd.to_timedelta(minutes, "m"),
+            "country": [f"country {c}" for c in country],
+            "city": [f"city {c} {random.integers(2)}" for c in country],
+            "price": price,
+            "quantity": quantity,
+            "total": (price * quantity).round(2),
+        }
+    )
+
+
+KINDS: dict[str, Callable[[np.random.Generator, int], Any]] = {
     "normal": lambda random, n: random.normal(size=(n, 3)),
     "rounded to integers": lambda random, n: random.normal(size=(n, 3)).round(),
     "every row twice": duplicated,
@@ -61,6 +80,7 @@ KINDS: dict[str, Callable[[np.random.Generator, int], np.ndarray]] = {
     "codes": codes,
     "Student's t, 2 degrees": lambda random, n: random.standard_t(2, size=(n, 3)),
     "log-normal": lambda random, n: np.exp(1.5 * random.normal(size=(n, 3))),
+    "sales": sales,
 }
 
 
@@ -68,7 +88,7 @@ def measure(kind: str, n: int) -> np.ndarray:
     """In %: new normal rows that are flagged at each rate and at 1 / (n + 1), and batches with a row at the FDR."""
     found = []
     for seed in range(TABLES[n]):
-        rows = KINDS[kind](np.random.default_rng(seed), n + NEW_ROWS).astype(float)
+        rows = KINDS[kind](np.random.default_rng(seed), n + NEW_ROWS)
         p = NPTAD(random_state=seed).fit(rows[:n]).detect(rows[n:]).p_value
         batches = p.reshape(-1, BATCH)
         flagged = [(p <= rate).mean() for rate in (*RATES, 1 / (n + 1))]
@@ -78,7 +98,7 @@ def measure(kind: str, n: int) -> np.ndarray:
 
 def flagged_inside(kind: str, n: int) -> list[int]:
     """How many rows of each clean table are flagged inside it."""
-    tables = [KINDS[kind](np.random.default_rng(seed), n).astype(float) for seed in range(TABLES[n])]
+    tables = [KINDS[kind](np.random.default_rng(seed), n) for seed in range(TABLES[n])]
     return [int(NPTAD(random_state=0).fit_detect(table).anomaly.sum()) for table in tables]
 
 

@@ -128,3 +128,42 @@ def test_few_gross_errors_are_flagged_first_and_explained():
 
 def test_trips_without_errors_have_nothing_to_flag():
     assert detect_table(trips(), NPTAD(random_state=0)).detection.anomaly.sum() <= 1
+
+
+def sales(seed: int, n_rows: int = 1200) -> pd.DataFrame:
+    """Orders in working hours; a tenth of them from Italy, where no other order has its cities; totals add up."""
+    random = np.random.default_rng(seed)
+    cities = {"FR": ["Paris", "Lyon"], "DE": ["Berlin", "Bonn"], "ES": ["Madrid", "Vigo"], "IT": ["Roma", "Bari"]}
+    country = random.choice([*cities], n_rows, p=[0.42, 0.3, 0.19, 0.09])
+    days = pd.to_timedelta(random.integers(0, 180, n_rows), "D")
+    price, quantity = np.exp(random.normal(3, 0.5, n_rows)).round(2), random.integers(1, 6, n_rows)
+    return pd.DataFrame(
+        {
+            "ordered": pd.Timestamp("2026-01-01") + days + pd.to_timedelta(random.integers(480, 1020, n_rows), "m"),
+            "country": country,
+            "city": [random.choice(cities[name]) for name in country],
+            "price": price,
+            "quantity": quantity,
+            "total": (price * quantity).round(2),
+        }
+    )
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_orders_without_errors_have_next_to_nothing_to_flag_and_their_errors_are_flagged(seed):
+    table = sales(seed)
+    assert NPTAD(random_state=0).fit_detect(table).anomaly.sum() <= 0.01 * len(table)
+    table.loc[10, "ordered"] = table.loc[10, "ordered"].normalize() + pd.Timedelta(hours=3)
+    table.loc[20, "city"] = "Roma" if table.loc[20, "country"] != "IT" else "Paris"
+    table.loc[30, "total"] = round(table.loc[30, "total"] + 17, 2)
+    table.loc[40, "quantity"] = -2
+    flagged = np.flatnonzero(NPTAD(random_state=0).fit_detect(table).anomaly)
+    assert {10, 20, 30, 40} <= set(flagged.tolist())
+    assert len(flagged) <= 4 + 0.01 * len(table)
+
+
+def test_new_rows_of_a_category_that_differs_from_all_others_are_ordinary():
+    table = sales(0, 3000)
+    detector = NPTAD(training="contaminated", random_state=0).fit(table[:1500])
+    italian = (table["country"] == "IT").to_numpy()[1500:]
+    assert (detector.detect(table[1500:]).p_value[italian] <= 0.01).mean() <= 0.05

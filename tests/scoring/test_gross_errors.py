@@ -141,7 +141,9 @@ def test_clean_times_and_dependent_categories_have_next_to_none(n_rows):
         random = np.random.default_rng(seed)
         seconds = 86400.0 * random.integers(0, 100, n_rows) + (12 + 3 * random.normal(size=n_rows)) * 3600
         first = random.integers(0, 6, n_rows)
-        often = np.where(random.random(n_rows) < random.choice([0.7, 0.9, 0.98]), first // 2, random.integers(0, 3, n_rows))
+        often = np.where(
+            random.random(n_rows) < random.choice([0.7, 0.9, 0.98]), first // 2, random.integers(0, 3, n_rows)
+        )
         product = random.zipf(1.6, n_rows).clip(max=500)
         x = np.column_stack([seconds / 1e6, first, often, product, product % 7]).astype(np.float32)
         layout = CellLayout(1, (6, 3, 501, 7), times=((0, 0.0, 1e6),))

@@ -12,6 +12,10 @@ small core alone: few anomalies are left in it.
 
 How many rows stand out is read off the sum of this and the mean that gives the largest surprise the most weight. By the
 latter alone, too many rows of clean tables stand out; without it, anomalies that few views see do not.
+
+A category whose rows all differ from the others may be a group of anomalies, or just another kind. In the ranking it is
+the former, unless a tenth of the rows have it: that finds more anomalies in real tables. To stand out, or to be odd as
+a new row, a row of it must differ from the others of its category, unless fewer than 2 % of the rows have it.
 """
 
 from __future__ import annotations
@@ -45,7 +49,7 @@ _FREQUENT = 0.1
 _SEEN = 0.02
 """A value that this share of the rows has was seen, also if no row of the core has it. Otherwise the end of a short
 scale would be called a value that no ordinary row has: its rows are far from the others, so that a small core lacks
-them."""
+them. A category that this share has does not stand out, and new rows may have it."""
 
 _COMPARED = (0.5, 0.9)
 """The quantiles by which the surprises of a category are compared with those of the table."""
@@ -111,11 +115,10 @@ def _fit_ordinary(
     means = [by_view.mean(axis=0) for _, _, by_view in fitted]
     surprises = first + np.mean(means, axis=0)
     weighted = surprises + np.mean([combine(by_view) for _, _, by_view in fitted], axis=0)
-    odd = standing_out(_within_categories(weighted, codes))
     within = _within_categories(surprises, codes)
     stands_out = np.zeros(len(x), dtype=bool)
-    stands_out[_highest(within, int(odd.sum()))] = True
-    if stands_out.any():
+    stands_out[_highest(within, int(standing_out(_within_categories(weighted, codes)).sum()))] = True
+    if stands_out.any():  # they come first
         least = np.nextafter(surprises[~stands_out].max(), np.inf)
         surprises = np.where(stands_out, np.maximum(surprises, least + within - within[stands_out].min()), surprises)
 

@@ -1,10 +1,10 @@
-"""Rows of one table with a gross error: a cell so unlike the others of its column that it alone gives the row away.
+"""Rows of one table with a gross error: a cell that alone gives the row away.
 
 In a score that adds up many views, the evidence of a single cell is lost: there it is one view among many, and no view
-can be more surprised than by one row in as many as there are. So single cells have a decision of their own, in six
-kinds: numbers far beyond the tail of their column, categories that are rare where all others are frequent, times at
-such hours or on such weekdays, categories that contradict another one, rows with many gaps where gaps are rare, and
-cells that cannot be read.
+can be more surprised than by one row in as many as there are. So single cells have a decision of their own, in seven
+kinds: numbers far beyond the tail of their column, numbers far from what the others of their row determine, categories
+that are rare where all others are frequent, times at such hours or on such weekdays, categories that contradict another
+one, rows with many gaps where gaps are rare, and cells that cannot be read.
 
 Each kind asks how many such rows the rest of the table lets expect by chance, times the columns that were looked at
 (Bonferroni). Rows of which there are far more have a gross error, at a false discovery rate of 5 % for each kind. Only
@@ -20,6 +20,7 @@ from itertools import chain, permutations
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
+from nptad.scoring.equations import left_over
 from nptad.scoring.surprise import fit_tail
 from nptad.scoring.views.times import DAY, FEWEST_PERIODS, hour_of_day, since_1970, weekday
 from nptad.tables.layout import CellLayout
@@ -34,7 +35,7 @@ _MOST_IN_ALL = 0.05
 """Share of the rows that can have a gross error at all: in wide tables, many have a rare value by nature."""
 
 _MOST_RARE = 0.005
-"""Share of the rows that can have rare categories of a column: one that more rows have is no slip."""
+"""Share of the rows that can have rare categories of a column, or break a rule: what more rows do is no slip."""
 
 _MOST_UNLIKE = 0.01
 """Share of the rows that can have many gaps, and of the cells of a column that can be unreadable: if there are more,
@@ -67,6 +68,15 @@ _LEAST_STEPS = 10
 _CANDIDATES, _LEAST_GAP = 3, 1.5
 """The widest gaps between neighbouring numbers of the tail that are looked at. Beyond one of them, numbers are at least
 this many times as far from where the tail starts."""
+
+_BROKEN = 20.0
+"""How many times as much as in all other rows an equation leaves over in the rows that break it."""
+
+_EQUAL = 0.001
+"""The share of a column's spread that an equation leaves over at least in the other rows."""
+
+_STEPS_OF_ROUNDING = 3
+"""How many times the smallest difference between two numbers is no more than rounding."""
 
 
 _Found = Iterator[tuple[Int[np.ndarray, " n"], int, float]]
@@ -103,6 +113,7 @@ def gross_errors(
     evidence, wrong_cell = np.zeros(len(x)), np.full(len(x), -1)
     kinds = (
         _far_numbers(numbers, zeros),
+        _broken_equations(numbers, zeros),
         _rare_categories(codes, layout.n_numeric),
         _odd_times(numbers, layout),
         _contradictions(codes, layout.n_numeric),
@@ -138,6 +149,33 @@ def _far_numbers(numbers: Float[np.ndarray, "N D1"], zeros: Float[np.ndarray, " 
         for n_far, expected in (tail.far_beyond(len(tails)), tail.of_another_sign(len(tails))):
             if n_far:
                 yield tail.rows[-n_far:], tail.column, -np.log(expected / n_far)
+
+
+def _broken_equations(numbers: Float[np.ndarray, "N D1"], zeros: Float[np.ndarray, " D1"] | None) -> _Found:
+    """Numbers that are not the sum, or the product, that they are in nearly all rows.
+
+    The last column of an equation is named first: it is most often the result. Each column of it is looked at, so that
+    the count of columns is no less than that of the equations.
+    """
+    found = [(j, left, left * spread) for j, left, spread in left_over(numbers)]
+    if zeros is not None:
+        from_0 = numbers - zeros
+        with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
+            logs = np.where(from_0 > 0, np.log(from_0), np.nan)
+            for j, left, spread in left_over(logs):
+                found.append((j, left, from_0[:, j] * -np.expm1(-left * spread)))
+    for j, left, difference in reversed(found):
+        step = np.diff(np.unique(numbers[np.isfinite(numbers[:, j]), j])).min(initial=np.inf)
+        rows = np.flatnonzero(np.isfinite(left))
+        off = np.where(np.abs(difference[rows]) <= _STEPS_OF_ROUNDING * step, 0.0, np.abs(left[rows])).clip(min=_EQUAL)
+        order = np.argsort(off, kind="stable")
+        most = max(1, int(_MOST_RARE * len(rows)))
+        broken = np.flatnonzero(off[order[-most:]] >= _BROKEN * off[order[-most - 1 : -1]])
+        if len(broken):
+            n_broken = most - int(broken[0])
+            ratio = n_broken / (len(rows) - n_broken) * len(found)
+            if ratio <= _RATE:
+                yield rows[order[-n_broken:]], j, -np.log(ratio)
 
 
 @dataclass(frozen=True)
@@ -237,14 +275,14 @@ def _odd_times(numbers: Float[np.ndarray, "N D1"], layout: CellLayout) -> _Found
     for column, origin, unit in layout.times:
         known = np.flatnonzero(np.isfinite(numbers[:, column]))
         seconds = since_1970(numbers[known, column], origin, unit)
-        days = np.ptp(seconds) / DAY if len(known) else 0.0
-        if days >= FEWEST_PERIODS:
+        days = np.unique(seconds // DAY)
+        if len(days) >= FEWEST_PERIODS:
             hours = hour_of_day(seconds)
             counts = np.bincount(hours, minlength=24)
             beside = (np.roll(counts, 1) + np.roll(counts, -1)) / 2
             used, which = np.unique(hours, return_inverse=True)
             yield from _rare(known, which, (counts + beside)[used], column, 2 * len(layout.times))
-        if days >= 7 * FEWEST_PERIODS:
+        if len(np.unique(days // 7)) >= FEWEST_PERIODS:
             _, which, counts = np.unique(weekday(seconds), return_inverse=True, return_counts=True)
             yield from _rare(known, which, counts, column, 2 * len(layout.times))
 
@@ -273,6 +311,8 @@ def _contradictions(codes: Float[np.ndarray, "N D2"], first_column: int) -> _Fou
     went with all, as a rare category is with the next one.
     """
     n_columns = codes.shape[1]
+    if n_columns * (n_columns - 1) > _RATE * len(codes):  # no rule could be sure enough
+        return
     for a, b in permutations(range(n_columns), 2):
         known = np.flatnonzero(~np.isnan(codes[:, a]) & ~np.isnan(codes[:, b]))
         pair = codes[known, a].astype(np.int64), codes[known, b].astype(np.int64)
