@@ -2,8 +2,9 @@
 
     python benchmarks/false_alarms.py
 
-Every table has training rows and new rows of one distribution, three columns each (sales: six mixed ones). The default score judges the new
-rows; and the training rows are judged as one table that may contain anomalies, though it does not. Writes
+Every table has training rows and new rows of one distribution, three columns each (sales: six mixed ones). The default
+score judges the new rows; and the training rows are judged as one table that may contain anomalies, though it does not.
+Writes
 ``results/false-alarms.md``.
 """
 
