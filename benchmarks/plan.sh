@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# The runs behind results/: a few seeds of everything first, then the rest. Resumable: finished runs are not repeated.
+# The runs behind results/: a few seeds of everything first, then the rest. Resumable: finished runs are not repeated,
+# and a run of NPT-AD that was stopped goes on where it was (results/runs/unfinished/, which is not committed).
 #
 #   benchmarks/plan.sh                       # a day on two cores
 #   benchmarks/plan.sh first first_npt       # some stages of it; stages can also run side by side
