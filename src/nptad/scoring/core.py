@@ -15,7 +15,7 @@ latter alone, too many rows of clean tables stand out; without it, anomalies tha
 
 A category whose rows all differ from the others may be a group of anomalies, or just another kind. In the ranking it is
 the former, unless a tenth of the rows have it: that finds more anomalies in real tables. To stand out, or to be odd as
-a new row, a row of it must differ from the others of its category, unless fewer than 2 % of the rows have it.
+a new row, a row of it must differ from the others of its category, unless hardly any row has it.
 """
 
 from __future__ import annotations
@@ -49,7 +49,11 @@ _FREQUENT = 0.1
 _SEEN = 0.02
 """A value that this share of the rows has was seen, also if no row of the core has it. Otherwise the end of a short
 scale would be called a value that no ordinary row has: its rows are far from the others, so that a small core lacks
-them. A category that this share has does not stand out, and new rows may have it."""
+them."""
+
+_KIND, _FEWEST_OF_KIND = 0.005, 20
+"""A category that this share of the rows has, and so many, is a kind of rows: it does not stand out as a whole, and new
+rows may have it. One that fewer have may be a slip (:mod:`nptad.scoring.gross_errors`)."""
 
 _COMPARED = (0.5, 0.9)
 """The quantiles by which the surprises of a category are compared with those of the table."""
@@ -108,7 +112,7 @@ def _fit_ordinary(
     order = known[np.argsort(_mean_surprise(measures, known)[known], kind="stable")]
     codes = x[:, layout.n_numeric :]
     cores = [_core(order, codes, share, _FREQUENT) for share in CORES]
-    kept = _core(order, codes, CORES[0], _SEEN)
+    kept = _core(order, codes, CORES[0], _KIND)
 
     first = _mean_surprise(measures, cores[-1])
     fitted = [_fit_views(x, layout, rows, seed, lambda n: advance(n / len(CORES))) for rows in cores]
@@ -178,7 +182,7 @@ def _fit_views(
 ) -> tuple[tuple[View, ...], CombinedSurprise, Float[np.ndarray, "V N"]]:
     """Views fitted on a core, their surprise, and the surprise of every row of the table in each view."""
     views, out_of_fold = fit_views(x[core], layout, seed, advance=advance)
-    values = [_frequent_values(column) for column in x.T]
+    values = [_frequent_values(column, _SEEN) for column in x.T]
     views = tuple(view.knowing(values) if isinstance(view, CellView) else view for view in views)
     combined, _ = CombinedSurprise.fit(out_of_fold)
     surprises = np.empty((len(views), len(x)))
@@ -192,9 +196,9 @@ def _fit_views(
     return views, combined, surprises
 
 
-def _frequent_values(column: Float[np.ndarray, " N"]) -> Float[np.ndarray, " V"]:
+def _frequent_values(column: Float[np.ndarray, " N"], share: float) -> Float[np.ndarray, " V"]:
     values, counts = np.unique(column[np.isfinite(column)], return_counts=True)
-    return values[counts >= _SEEN * len(column)]
+    return values[counts >= share * len(column)]
 
 
 def _within_categories(surprises: Float[np.ndarray, " N"], codes: Float[np.ndarray, "N D2"]) -> Float[np.ndarray, " N"]:
@@ -205,8 +209,10 @@ def _within_categories(surprises: Float[np.ndarray, " N"], codes: Float[np.ndarr
     middle, upper = np.quantile(surprises, _COMPARED)
     within = surprises.copy()
     for column in codes.T:
-        for category in _frequent_values(column):
+        for category in _frequent_values(column, _KIND):
             rows = column == category
+            if rows.sum() < _FEWEST_OF_KIND:
+                continue
             its_middle, its_upper = np.quantile(surprises[rows], _COMPARED)
             if its_middle > middle:
                 steepness = min(1.0, (upper - middle) / max(its_upper - its_middle, 1e-12))
