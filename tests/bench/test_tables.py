@@ -304,12 +304,17 @@ def test_mean_ranks_stand_beside_the_published_ones():
     others = [a_record("wine", "lof", f1=99.0), a_record("wine", "npt-ad", "default", f1=99.0)]  # not in the paper
     rows = by_name(rank_table(gather([*ranked_study(), *others, a_record("pima", "knn")])))
     assert [tuple(row.values()) for row in rows.values()] == [
-        ("KNN", "1", "1.0", "3", "5.6"),
-        ("NPT-AD", "2", "2.0", "1", "3.4"),
-        ("ICL", "3", "3.0", "2", "4.0"),
-        ("Mask-KNN", "4", "4.0", "4", "6.6"),
-        ("IForest", "5", "5.0", "5", "8.1"),
+        ("KNN", "1", "1.0", "1.0", "3", "5.6"),
+        ("NPT-AD", "2", "2.0", "2.0", "1", "3.4"),
+        ("ICL", "3", "3.0", "3.0", "2", "4.0"),
+        ("Mask-KNN", "4", "4.0", "4.0", "4", "6.6"),
+        ("IForest", "5", "5.0", "5.0", "5", "8.1"),
     ]
+    goad = [a_record(name, "goad", f1=f1) for name, f1 in (("wine", 1.0), ("glass", 1.0))]
+    other = [a_record(name, "goad-kdd", f1=99.0) for name in ("wine", "glass")]
+    rows = by_name(rank_table(gather([*ranked_study(), *goad, *other])))  # other settings are ranked with the rest
+    assert tuple(rows["KNN"].values()) == ("KNN", "1", "1.0", "2.0", "3", "5.6")
+    assert tuple(rows["GOAD, KDD"].values()) == ("GOAD, KDD", "", "", "1.0", "", "")
     assert "the 2 data sets" in rank_table(gather(ranked_study())).caption
     assert rank_table({}).rows == []
 
