@@ -52,8 +52,8 @@ scale would be called a value that no ordinary row has: its rows are far from th
 them."""
 
 _KIND, _FEWEST_OF_KIND = 0.005, 20
-"""A category that this share of the rows has, and so many, is a kind of rows: it does not stand out as a whole, and new
-rows may have it. One that fewer have may be a slip (:mod:`nptad.scoring.gross_errors`)."""
+"""A category that this share of the rows has, and so many or 2 %, is a kind of rows: it does not stand out as a whole,
+and new rows may have it. One that fewer have may be a slip (:mod:`nptad.scoring.gross_errors`)."""
 
 _COMPARED = (0.5, 0.9)
 """The quantiles by which the surprises of a category are compared with those of the table."""
@@ -111,8 +111,8 @@ def _fit_ordinary(
     measures = first_pass(far_off(x, without_unreadable(x)), layout, seed)
     order = known[np.argsort(_mean_surprise(measures, known)[known], kind="stable")]
     codes = x[:, layout.n_numeric :]
-    cores = [_core(order, codes, share, _FREQUENT) for share in CORES]
-    kept = _core(order, codes, CORES[0], _KIND)
+    cores = [_core(order, codes, share, _FREQUENT * len(order)) for share in CORES]
+    kept = _core(order, codes, CORES[0], _fewest_of_kind(len(order)))
 
     first = _mean_surprise(measures, cores[-1])
     fitted = [_fit_views(x, layout, rows, seed, lambda n: advance(n / len(CORES))) for rows in cores]
@@ -153,16 +153,16 @@ def _fit_ordinary(
 
 
 def _core(
-    order: Int[np.ndarray, " known"], codes: Float[np.ndarray, "N D2"], share: float, frequent: float
+    order: Int[np.ndarray, " known"], codes: Float[np.ndarray, "N D2"], share: float, fewest: float
 ) -> Int[np.ndarray, " core"]:
-    """The first rows up to a share, and up to half of it the first of each ``frequent`` category; ascending.
+    """The first rows up to a share, and up to half of it the first of each category with so many rows; ascending.
 
     Otherwise a category of which all rows differ from the others, such as the suites of a hotel, would stand out.
     """
     rows = order[: max(min(_FEWEST, len(order)), int(share * len(order)))]
     for column in codes[order].T:
         categories, counts = np.unique(column[~np.isnan(column)], return_counts=True)
-        for category in categories[counts >= frequent * len(order)]:
+        for category in categories[counts >= fewest]:
             those = order[column == category]
             rows = np.union1d(rows, those[: int(share / 2 * len(those))])
     return np.sort(rows)
@@ -182,7 +182,7 @@ def _fit_views(
 ) -> tuple[tuple[View, ...], CombinedSurprise, Float[np.ndarray, "V N"]]:
     """Views fitted on a core, their surprise, and the surprise of every row of the table in each view."""
     views, out_of_fold = fit_views(x[core], layout, seed, advance=advance)
-    values = [_frequent_values(column, _SEEN) for column in x.T]
+    values = [_frequent_values(column, _SEEN * len(x)) for column in x.T]
     views = tuple(view.knowing(values) if isinstance(view, CellView) else view for view in views)
     combined, _ = CombinedSurprise.fit(out_of_fold)
     surprises = np.empty((len(views), len(x)))
@@ -196,23 +196,25 @@ def _fit_views(
     return views, combined, surprises
 
 
-def _frequent_values(column: Float[np.ndarray, " N"], share: float) -> Float[np.ndarray, " V"]:
+def _frequent_values(column: Float[np.ndarray, " N"], fewest: float) -> Float[np.ndarray, " V"]:
     values, counts = np.unique(column[np.isfinite(column)], return_counts=True)
-    return values[counts >= share * len(column)]
+    return values[counts >= fewest]
+
+
+def _fewest_of_kind(n_rows: int) -> float:
+    return max(_KIND * n_rows, min(_FEWEST_OF_KIND, _SEEN * n_rows))
 
 
 def _within_categories(surprises: Float[np.ndarray, " N"], codes: Float[np.ndarray, "N D2"]) -> Float[np.ndarray, " N"]:
-    """Surprises as they would be if each category that is not rare were as surprising as the table.
+    """Surprises as they would be if each kind of rows were as surprising as the table.
 
-    Its rows may all be far from the core. What is odd about a row is then how it differs from them.
+    The rows of a kind may all be far from the core. What is odd about one of them is how it differs from the others.
     """
     middle, upper = np.quantile(surprises, _COMPARED)
     within = surprises.copy()
     for column in codes.T:
-        for category in _frequent_values(column, _KIND):
+        for category in _frequent_values(column, _fewest_of_kind(len(column))):
             rows = column == category
-            if rows.sum() < _FEWEST_OF_KIND:
-                continue
             its_middle, its_upper = np.quantile(surprises[rows], _COMPARED)
             if its_middle > middle:
                 steepness = min(1.0, (upper - middle) / max(its_upper - its_middle, 1e-12))
