@@ -106,7 +106,7 @@ def _method(name: str, label: str, source: str, *, scaled: bool = False, note: s
 METHODS: dict[str, MethodSpec] = {
     spec.name: spec
     for spec in (
-        MethodSpec("nptad", "nptad", 6, lambda preset, shape: {}, _run_nptad, note="the library's defaults."),
+        MethodSpec("nptad", "nptad", 7, lambda preset, shape: {}, _run_nptad, note="the library's defaults."),
         _method("iforest", "IForest", "sklearn.ensemble:IsolationForest"),
         _method("knn-5", "5-NN", "pyod.models.knn:KNN", scaled=True, n_neighbors=5),
         _method("knn-10", "10-NN", "pyod.models.knn:KNN", scaled=True, n_neighbors=10),

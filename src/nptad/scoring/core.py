@@ -15,7 +15,8 @@ latter alone, too many rows of clean tables stand out; without it, anomalies tha
 
 A category whose rows all differ from the others may be a group of anomalies, or just another kind. In the ranking it is
 the former, unless a tenth of the rows have it: that finds more anomalies in real tables. To stand out, or to be odd as
-a new row, a row of it must differ from the others of its category, unless hardly any row has it.
+a new row, a row of it must differ from the others of its category, unless hardly any row has it. As many of the highest
+rows stand out as do so nearly all.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from jaxtyping import Bool, Float, Int
 from nptad.scoring.first_pass import MEASURES, first_pass
 from nptad.scoring.folds import row_keys
 from nptad.scoring.gross_errors import gross_errors
-from nptad.scoring.standing_out import standing_out
+from nptad.scoring.standing_out import FALSE_DISCOVERY_RATE, standing_out
 from nptad.scoring.surprise import CombinedSurprise, Surprise, combine, surprise_among_others
 from nptad.scoring.view_score import Core, ViewScore, as_seen, far_off, fit_views, rows_to_keep
 from nptad.scoring.views import View
@@ -119,12 +120,12 @@ def _fit_ordinary(
     means = [by_view.mean(axis=0) for _, _, by_view in fitted]
     surprises = first + np.mean(means, axis=0)
     weighted = surprises + np.mean([combine(by_view) for _, _, by_view in fitted], axis=0)
-    within = _within_categories(surprises, codes)
+    n_odd = int(standing_out(_within_categories(weighted, codes)).sum())
+    highest = _highest(surprises, n_odd)
+    among_kind = np.isin(highest, _highest(_within_categories(surprises, codes), n_odd))
+    sure = np.flatnonzero(np.cumsum(among_kind) >= (1 - FALSE_DISCOVERY_RATE) * np.arange(1, n_odd + 1))
     stands_out = np.zeros(len(x), dtype=bool)
-    stands_out[_highest(within, int(standing_out(_within_categories(weighted, codes)).sum()))] = True
-    if stands_out.any():  # they come first
-        least = np.nextafter(surprises[~stands_out].max(), np.inf)
-        surprises = np.where(stands_out, np.maximum(surprises, least + within - within[stands_out].min()), surprises)
+    stands_out[highest[: sure[-1] + 1 if len(sure) else 0]] = True
 
     n_top = min(len(x), max(_TOP, int(stands_out.sum())))
     top = _highest(surprises, n_top)
