@@ -591,13 +591,30 @@ def test_kill_9_loses_nothing_finished_and_only_the_rest_is_done_afterwards(monk
     assert missing_tasks(plan, store.parent) == []
 
 
+_OFTEN = """
+import time
+from pathlib import Path
+
+import nptad.bench.npt, nptad.bench.unfinished
+from nptad.bench.unfinished import Unfinished
+from nptad.bench.worker import work
+
+nptad.bench.npt.SECONDS, nptad.bench.unfinished.SECONDS = 0, -1
+write = Unfinished._write_clock
+
+def write_and_hold(self, folder):
+    write(self, folder)
+    if Path("hold").exists() and (folder / Path("hold").read_text()).exists():
+        time.sleep(600)
+
+Unfinished._write_clock = write_and_hold
+"""
+
+
 def test_a_run_goes_on_after_kill_9_and_what_it_kept_is_removed_in_the_end(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("nptad.bench.run.WORKER", "often:work")
-    (tmp_path / "often.py").write_text(
-        "import nptad.bench.npt, nptad.bench.unfinished\nfrom nptad.bench.worker import work\n"
-        "nptad.bench.npt.SECONDS, nptad.bench.unfinished.SECONDS = 0, -1\n"
-    )
+    (tmp_path / "often.py").write_text(_OFTEN)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
     options = ["run", "--methods", "npt-ad", "--datasets", "separable", "--seeds", 0, "--set", "n_steps=60"]
     options += ["--set", "batch_size=64", "--set", "embedding_dim=24"]
@@ -605,10 +622,12 @@ def test_a_run_goes_on_after_kill_9_and_what_it_kept_is_removed_in_the_end(monke
     assert bench(*options, "--results", "whole", prelude=often).wait(timeout=120) == 0
     kept = Path("results/runs/unfinished")
     for stage in ("training", "score.npy"):
+        Path("hold").write_text(stage)
         parent = bench(*options, prelude=often)
         wait_for(lambda stage=stage: list(kept.glob(f"*/{stage}")))
         parent.kill()
         parent.wait()
+    Path("hold").unlink()
     assert read_records(kept.parent) == []
     assert bench(*options, prelude=often).wait(timeout=120) == 0
     (record,), (whole,) = read_records(kept.parent), read_records(Path("whole/runs"))
