@@ -120,12 +120,7 @@ def _fit_ordinary(
     means = [by_view.mean(axis=0) for _, _, by_view in fitted]
     surprises = first + np.mean(means, axis=0)
     weighted = surprises + np.mean([combine(by_view) for _, _, by_view in fitted], axis=0)
-    n_odd = int(standing_out(_within_categories(weighted, codes)).sum())
-    highest = _highest(surprises, n_odd)
-    among_kind = np.isin(highest, _highest(_within_categories(surprises, codes), n_odd))
-    sure = np.flatnonzero(np.cumsum(among_kind) >= (1 - FALSE_DISCOVERY_RATE) * np.arange(1, n_odd + 1))
-    stands_out = np.zeros(len(x), dtype=bool)
-    stands_out[highest[: sure[-1] + 1 if len(sure) else 0]] = True
+    stands_out = _stand_out(surprises, weighted, codes)
 
     n_top = min(len(x), max(_TOP, int(stands_out.sum())))
     top = _highest(surprises, n_top)
@@ -204,6 +199,19 @@ def _frequent_values(column: Float[np.ndarray, " N"], fewest: float) -> Float[np
 
 def _fewest_of_kind(n_rows: int) -> float:
     return max(_KIND * n_rows, min(_FEWEST_OF_KIND, _SEEN * n_rows))
+
+
+def _stand_out(
+    surprises: Float[np.ndarray, " N"], weighted: Float[np.ndarray, " N"], codes: Float[np.ndarray, "N D2"]
+) -> Bool[np.ndarray, " N"]:
+    """The highest rows, as many as nearly all of them are odd among their kind too; ``weighted`` says how many are."""
+    n_odd = int(standing_out(_within_categories(weighted, codes)).sum())
+    highest = _highest(surprises, n_odd)
+    among_kind = np.isin(highest, _highest(_within_categories(surprises, codes), n_odd))
+    sure = np.flatnonzero(np.cumsum(among_kind) >= (1 - FALSE_DISCOVERY_RATE) * np.arange(1, n_odd + 1))
+    found = np.zeros(len(surprises), dtype=bool)
+    found[highest[: sure[-1] + 1 if len(sure) else 0]] = True
+    return found
 
 
 def _within_categories(surprises: Float[np.ndarray, " N"], codes: Float[np.ndarray, "N D2"]) -> Float[np.ndarray, " N"]:
